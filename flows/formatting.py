@@ -1,4 +1,4 @@
-"""Formats times, sizes, figures and texts of others for people."""
+"""Formats times, sizes, figures and foreign texts for people."""
 
 import re
 import sys
@@ -48,7 +48,7 @@ def count_of(count: int, noun: str) -> str:
 
 
 def format_number(value: float | None, digits: int = 2, sign: str = "") -> str | None:
-    """With this many decimals; sign: `+` for a difference. None stays None."""
+    """The number with this many decimals; None stays None. sign: `+` for a difference."""
     return None if value is None else f"{value:{sign}.{digits}f}".replace("-", "−")
 
 
@@ -62,7 +62,7 @@ def format_range(
 
 
 def shorten(text: str | None, most: int = LONGEST) -> str:
-    """The start of the text, with an ellipsis where some is left out; empty for None."""
+    """The start of the text, with an ellipsis if the rest is left out; empty for None."""
     if text is None:
         return ""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"

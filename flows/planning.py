@@ -38,9 +38,9 @@ from tercet.tasks.stage import Planned, Resources, Work
 _PARTS = 8
 _REQUESTS = 200
 _PROMPTS = 2000
-# The first n multiples of it, modulo 1, are evenly spread for any n.
+# The first n multiples of this number, modulo 1, are evenly spread for any n.
 _GOLDEN = 0.6180339887498949
-# Exact enough for the decision whether to start.
+# An estimate, exact enough to decide whether to start.
 _CHARACTERS_A_TOKEN = 4.0
 
 
@@ -48,9 +48,9 @@ _CHARACTERS_A_TOKEN = 4.0
 class Estimate:
     """The estimated requests of one step.
 
-    requests: rows to ask about. answered: those whose answer is in the pool. prompt_tokens,
-    answer_tokens: of the others. known_length: false if the method has no earlier answers, so that
-    the maximum length of answers counts. sampled: prompts behind these figures.
+    requests: rows to ask about. answered: rows whose answer is in the pool. prompt_tokens,
+    answer_tokens: for the remaining rows. known_length: false if the method has no earlier answers,
+    so that the maximum length of answers counts. sampled: prompts behind these figures.
     seconds, money: None if no rate or price is known.
     """
 
@@ -96,7 +96,7 @@ def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
 def _sampled(order: PartOrder) -> tuple[list[Request], float]:
     """Some requests, spread evenly over the sampled parts, and the total number.
 
-    The other parts are assumed to have as many as the sampled ones.
+    Parts that were not sampled are assumed to have as many requests as the sampled parts.
     """
     sample: list[Request] = []
     count, every = 0, 1
@@ -204,7 +204,7 @@ def _planned(step: Step, look: _Planning) -> PlannedStep:
     fingerprint, store = look.prints[step.name], look.store
     if fingerprint.version is None:
         if not artifacts_of(store, step.name):
-            # Whichever weights it will read, this store has no artifact of the step.
+            # This store has no artifact of the step, whichever weights the step will read.
             return _to_make(step, look, PlannedStep(step.name, None, "run", (NEVER,)))
         return _to_make(step, look, PlannedStep(step.name, None, "unknown", (UNKNOWN,)))
     artifact = open_artifact(store, step.name, fingerprint.version)

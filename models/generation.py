@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tercet.models.config import Config
 from tercet.models.runs import begins
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
-# How a text's meaning relates to its sentence: the same, one fact changed, the same topic only, or
+# How a text's meaning relates to its sentence: equal, one fact changed, only on the same topic, or
 # unrelated.
 Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
@@ -27,7 +28,7 @@ Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents
 Unit: TypeAlias = Literal["sentence", "passage"]
 # The table whose rows a method reads: sentences with their anchors, or passages.
 Each: TypeAlias = Literal["sentences", "passages"]
-# Checks of an answer beside those of every answer (`models/prompted/checks.py`).
+# Checks of an answer in addition to the checks of every answer (`models/prompted/checks.py`).
 Check: TypeAlias = Literal[
     "whole_source", "question", "query", "new_entity", "new_number", "new_record"
 ]
@@ -120,23 +121,17 @@ JOINT = "; "
 
 
 def purpose_of(relation: Relation) -> Purpose:
-    """`positive` for texts that keep the meaning or the topic, `negative` for all others."""
+    """`positive` for texts that keep the meaning or the topic, else `negative`."""
     return "positive" if relation in ("keeps", "topic") else "negative"
 
 
-class Params(BaseModel):
-    """Base of a method's parameters: unknown keys are an error, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Several(Params):
+class Several(Config):
     """Parameters of a method that can write several texts for one sentence."""
 
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
 
-class Prompted(Params):
+class Prompted(Config):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
     If relation or checks is None, that of the method's declaration holds; if temperature, top_p or
@@ -305,7 +300,7 @@ class Method:
     purpose: Purpose
     relation: Relation
     generate: Generate
-    params: type[Params] = Params
+    params: type[Config] = Config
     needs: Sequence[Need] = ()
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
     open_passages: Callable[[Iterable[pa.RecordBatch]], Any] | None = None

@@ -1,4 +1,4 @@
-"""What installed packages add to Tercet, by entry points (docs/plugins.md)."""
+"""Loads additions of installed packages to Tercet, by entry points (docs/plugins.md)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -53,7 +53,7 @@ def loaded(group: str, kind: type[T]) -> Iterator[tuple[str, T]]:
 
 
 def with_installed(group: str, ours: Sequence[T]) -> dict[str, T]:
-    """The objects by name: ours, then those of installed packages.
+    """The objects by name: Tercet's (`ours`), then those of installed packages.
 
     Raises: Unusable as `loaded`, and for a name that is taken.
     """

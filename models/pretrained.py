@@ -43,7 +43,7 @@ def whole(kind: Any, directory: Path | str, new_head: bool = False, **arguments:
 
 
 def load_tokenizer(directory: Path) -> Any:
-    """The model's tokenizer, with a padding token. Raises ValueError if it does not fit."""
+    """The model's tokenizer, with a padding token. Raises ValueError as `whole_tokenizer`."""
     tokenizer = whole_tokenizer(directory, int(loaded(AutoConfig, directory).vocab_size))
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -51,7 +51,7 @@ def load_tokenizer(directory: Path) -> Any:
 
 
 def whole_tokenizer(directory: Path, vocabulary: int) -> Any:
-    """A tokenizer for a model with so many embeddings. Raises ValueError if it does not fit."""
+    """A tokenizer for `vocabulary` embeddings. Raises ValueError if it is missing or too large."""
     tokenizer = loaded(AutoTokenizer, directory)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError(
@@ -80,13 +80,13 @@ def causal_model(directory: Path) -> Any:
 
 
 def loaded(kind: Any, directory: Path) -> Any:
-    """A configuration or a tokenizer. Raises ValueError with one sentence if that fails."""
+    """A configuration or a tokenizer. Raises ValueError with one sentence if loading fails."""
     # With trust_remote_code unset, transformers would ask at the terminal.
     return _attempt(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
 
 
 def network(kind: Any, directory: Path, dtype: torch.dtype, new_head: bool = False) -> Any:
-    """`whole`, which raises ValueError with one sentence if that fails."""
+    """The model that `whole` loads. Raises ValueError with one sentence if loading fails."""
     return _attempt(directory, lambda: whole(kind, directory, new_head, dtype=dtype))
 
 

@@ -99,7 +99,7 @@ def _full_disk(error: BaseException | None) -> BaseException | None:
 
 def _with_safetensors(path: Path, name: str) -> Path:
     """The directory, if its weights are in safetensors. Raises ModelMissing otherwise."""
-    # Modules of sentence-transformers have folders of their own; a Router nests them deeper.
+    # Each module of sentence-transformers has a folder; a Router nests folders deeper.
     for pickle in sorted(path.glob("[0-9]*/**/pytorch_model.bin")):
         if not (pickle.parent / "model.safetensors").is_file():
             raise ModelMissing(

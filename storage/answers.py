@@ -37,7 +37,7 @@ POOL = "responses"
 FAILED = "failed"
 SEAL_ROWS = 20_000
 SEAL_BYTES = 64 * 2**20
-# With a bucket, a journal is sealed after so many seconds, since it would be lost with its machine.
+# With a bucket, a journal is sealed after this time, since it would be lost with its machine.
 SEAL_SECONDS = 60.0
 
 RESPONSES = pa.schema(
@@ -94,7 +94,7 @@ _BATCH_ROWS = 1_000
 
 
 class Journal:
-    """A journal to which this process appends.
+    """A journal to which this process appends. Sealing turns it into a Parquet file of the pool.
 
     rows, size: the number of answers and of bytes in it.
     Raises FullDisk and StoreError like the store.
@@ -136,16 +136,16 @@ class Journal:
         return start, len(line)
 
     def full(self) -> bool:
-        """Whether it should be sealed and a new one started."""
+        """Whether the journal should be sealed and a new one started."""
         return self.rows >= SEAL_ROWS or self.size >= SEAL_BYTES
 
     def seal(self) -> None:
-        """Seals it as a Parquet file and releases it. On failure the journal stays as it is."""
+        """Seals the journal as a Parquet file and releases it. On failure it stays as it is."""
         _seal(self._store, self.name)
         self.release()
 
     def release(self) -> None:
-        """Releases it unsealed: the next process that opens the pool seals it."""
+        """Releases the journal unsealed; the next process that opens the pool seals it."""
         self._open.close()
 
 
@@ -196,7 +196,7 @@ class Tail:
         return rows
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the journal's file."""
         os.close(self._handle)
 
 
@@ -244,7 +244,7 @@ def contents(store: Store) -> tuple[list[str], pa.Table]:
 
 
 def seal_left(store: Store) -> None:
-    """Seals the journals of processes that have ended; those of living ones stay."""
+    """Seals the journals of processes that have ended; journals of living processes stay."""
     for name in journal_names(store):
         if not locks.is_held(store.near, _lock(name)):
             with locks.hold(store.near, _lock(name), who="sealing answers"):
@@ -421,8 +421,8 @@ class Pool:
         self.close()
 
     def find(self, digests: Sequence[str]) -> dict[str, Response]:
-        """The answers to these digests, including those that other processes are adding; failed
-        requests have none, and of several answers the earliest counts.
+        """The answers to these digests, including answers that other processes are adding; failed
+        requests have no answer, and the earliest of several answers counts.
 
         Each call scans all of the pool's digests (2,000,000: about 0.3 seconds), so look up
         thousands at once.
@@ -488,7 +488,7 @@ class Pool:
         )
 
     def close(self) -> None:
-        """Seals what was added. If the disk is full, the journal stays."""
+        """Seals the answers that were added. If the disk is full, the journal stays."""
         with self._writing:
             self._clock.cancel()
             if self._own is not None:

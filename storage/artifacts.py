@@ -60,7 +60,7 @@ class Artifact:
 
     @property
     def path(self) -> str:
-        """Its path in the store."""
+        """The record's path in the store."""
         return f"artifacts/{self.step}/{self.version}"
 
     @property
@@ -149,8 +149,8 @@ class Artifact:
             Artifact(self.store, self.step, one).manifest() for one in self.builds_on()
         )
         records = self.records()
-        kept = sound(self.store, list(records.values())) if plan is not None and usable else []
-        lost = {self.record_path(index) for index in set(records) - {one["index"] for one in kept}}
+        valid = sound(self.store, list(records.values())) if plan is not None and usable else []
+        lost = {self.record_path(index) for index in set(records) - {one["index"] for one in valid}}
         self.store.put_schemas.clear()
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
@@ -245,7 +245,7 @@ class Artifact:
     def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:
         """The rows of all committed parts, in the plan's order.
 
-        known_schemas: tables to add as empty ones if no part has them.
+        known_schemas: tables to add, without rows, if no part has them.
         """
         records = list(self.records().values())
         tables: dict[str, tuple[str, ...]] = {}

@@ -51,7 +51,7 @@ _HOPELESS = {
         "the environment holds no key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     ),
 }
-# Other characters would be interpreted by the client: it drops a query and resolves an escape.
+# The client would interpret other characters: it drops a query and resolves an escape.
 _PLACE = re.compile(r"s3://[\w.-]+(/(?!\.{1,2}(/|$))[^/?#%\\\x00-\x1f]+)*", re.ASCII)
 _SERVER_CODE = re.compile(r"<Code>(\w+)</Code>")
 _NO_KEY = {"ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"}

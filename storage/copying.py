@@ -13,7 +13,7 @@ _LATER = ("keys", "rounds", "runs", "tags")
 
 
 def copy(source: Store, target: Store) -> dict[str, int]:
-    """Copies what the target lacks or has with other content; returns bytes by path.
+    """Copies objects that the target lacks or has with other content; returns bytes by path.
 
     An interrupted copy goes on when it is repeated. Answers in the journal of a running process
     are not copied. Raises StoreError for a target with runs that the source lacks.

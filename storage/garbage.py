@@ -1,11 +1,12 @@
 """Garbage collection: finds and deletes objects that no run and no tag uses any more.
 
 Artifacts share files: a part that is reused by its key names the files of the artifact in which it
-was first made. So files are marked through the records of all artifacts that a run or a tag uses.
+was first made. Files are therefore marked through the records of all artifacts that a run or a tag
+uses.
 
 The lock `runs.COLLECTION` separates runs from a collection. A run holds it while it notes which
 artifacts it may use and while it refers to the files of a reused part; a collection holds it while
-it reads these notes and deletes. So a run either finds an artifact whole and keeps it, or does not
+it reads these notes and deletes. A run therefore finds an artifact whole and keeps it, or does not
 find it and makes it. Records are deleted before the files that they name: a killed collection
 leaves no record of missing files.
 
@@ -158,7 +159,7 @@ def _find(store: Store, keep: int | None, since: float) -> Garbage:
         if entry.name not in live
         and (
             _is_young(objects, since)
-            # It is being made.
+            # The artifact is being made.
             or locks.is_held(store, f"artifact-{entry.artifact.step}-{entry.artifact.version}")
         )
     }
@@ -261,7 +262,7 @@ def _keys(
     store: Store, snapshot: Snapshot, gone: Sequence[Entry]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """The keys of parts whose artifact goes: new contents by path, for parts that another artifact
-    has too; and the paths of the others, which are deleted.
+    has too; and the paths of the remaining keys, which are deleted.
     """
     names = {entry.name for entry in gone}
     places = {
@@ -297,7 +298,7 @@ def _work(
     store: Store, snapshot: Snapshot, kept: Sequence[Run], live: Collection[str], since: float
 ) -> tuple[dict[str, int], int]:
     """Folders of the work directory that nobody uses any more, with their bytes; and the bytes of
-    those that are too young.
+    unused folders that are too young to delete.
     """
     resumed = set(live) - {entry.name for entry in snapshot.entries if entry.manifest is not None}
     versions = {name.rpartition("@")[2] for name in live}
@@ -321,6 +322,13 @@ def _work(
         folder = "/".join(path.split("/")[:3])
         if folder.split("/")[2].partition("-")[0] not in versions:
             grouped.setdefault(folder, {})[path] = stat
+    users = {*live, *(run["run_id"] for run in snapshot.runs)}
+    # Copies of a bucket's objects.
+    for kind, depth in (("runs", 4), ("artifacts", 5)):
+        for path, stat in store.near.stats(f"cache/objects/{kind}").items():
+            folders = path.split("/")[:depth]
+            if "@".join(folders[3:]) not in users:
+                grouped.setdefault("/".join(folders), {})[path] = stat
     sizes = {folder: _bytes(group) for folder, group in grouped.items()}
     young = {folder for folder, group in grouped.items() if _is_young(group, since)}
     old = {folder: size for folder, size in sizes.items() if folder not in young}

@@ -60,8 +60,8 @@ def hold(
 ) -> Iterator[Callable[[], bool]]:
     """Holds the lease, waiting for it as long as necessary; yields a check that it is still held.
 
-    machine: processes with the same value never ask for this lease at once. The other arguments
-    are those of `locks.hold`. Errors are those of the bucket.
+    machine: processes with the same value never ask for this lease at once. All further arguments
+    are as in `locks.hold`. Raises the bucket's errors.
     """
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "who": who}
     terms = {"machine": machine, "holder": uuid.uuid4().hex, "renewed": 0, **holder}

@@ -18,8 +18,8 @@ from tercet.storage.bucket import Bucket
 from tercet.storage.store import Store, clear_errors
 
 _POLL = 0.1
-# `is_held` takes the lock, shared, for a moment: a lock that is free after so many seconds had no
-# holder worth reporting.
+# `is_held` takes the lock, shared, for a moment: a lock that becomes free within this time (in
+# seconds) had no holder worth reporting.
 _PATIENCE = 0.05
 
 _held: set[int] = set()
@@ -62,8 +62,8 @@ def hold(
     handle = _acquire(store, path, waiting, give_up)
     _held.add(handle)
     try:
-        # The holder's name only informs those who wait; ignore a full disk, so that `gc` can still
-        # take the lock.
+        # The holder's name only informs waiting processes; a full disk is ignored, so that `gc` can
+        # still take the lock.
         with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)

@@ -52,7 +52,7 @@ class Objects(Protocol):
         """
 
     def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
-        """The names directly below the prefix, and whether each is itself a prefix of others."""
+        """The names directly below the prefix, and whether each is a prefix of longer names."""
 
     def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
         """The path of every object below the prefix, with its size and age."""

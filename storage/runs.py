@@ -196,8 +196,8 @@ def steps_left(run: Mapping[str, Any]) -> list[str]:
 
 def resolve_run(store: Store, ref: str | None) -> Run:
     """The run named by `ref`: an id, a tag, a recipe's name (its newest run) or a unique prefix of
-    an id; None means the newest run. Runs that could not begin (`refuse_run`) count only if there
-    are no others.
+    an id; None means the newest run. Runs that could not begin (`refuse_run`) count only if no run
+    began.
 
     Raises UnknownRef with one sentence.
     """
@@ -218,7 +218,7 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     for run in [*begun, *listed]:
         if run["recipe_name"] == ref:
             return run
-    # An empty name, as of an unset variable in a script, would be a prefix of every id.
+    # An empty name (of an unset variable in a script) would be a prefix of every id.
     matching = [run_id for run_id in by_id if ref and run_id.startswith(ref)]
     if len(matching) == 1:
         return by_id[matching[0]]
@@ -245,7 +245,7 @@ def _run(store: Store, run_id: str) -> Run | None:
     end, going = store.read_json(end_path), False
     if end is None and end_path not in store.damaged:
         going = locks.is_held(store, f"run-{run_id}")
-        # It may have ended before its lock was looked at.
+        # The run may have ended before its lock was looked at.
         end = None if going else store.read_json(end_path)
     if end_path in store.damaged:
         return None

@@ -157,10 +157,11 @@ class Store:
 
     @contextmanager
     def as_listed(self) -> Iterator[None]:
-        """Lists a bucket's records once for all that is read within; of records, those that this
-        machine has a copy of are not fetched again. Another store is read as always.
+        """Lists a bucket's records once for all reads within the block.
 
-        What others write meanwhile may not be seen; what this process writes is.
+        Records of which this machine has a copy are not fetched again. A store in a directory is
+        read as always. Objects that other processes write meanwhile may not be seen; objects that
+        this process writes are.
         """
         if self._listed or not isinstance(self.objects, Bucket):
             yield

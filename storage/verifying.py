@@ -66,7 +66,7 @@ def compare(store: Store) -> Comparison:
         # JSON files of models are compared by their digests below.
         if path.startswith(_RECORDS) and path.endswith(".json") and "/files/" not in path
     ]
-    # Damaged ones are collected in `store.damaged`.
+    # Damaged records are collected in `store.damaged`.
     store.each(store.read_json, texts)
     artifacts = all_artifacts(store)
     records = store.each(lambda one: list(one.records().values()), artifacts)

@@ -1,11 +1,10 @@
-"""Marks of a config's fields: what the compiler fills in, what only chooses steps, and what must
-hold of a recipe for a key to have an effect."""
+"""Marks of a config's fields: fields that the compiler fills in, fields that only choose steps, and
+conditions that a recipe must meet for a key to have an effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import SkipJsonSchema
 
@@ -17,17 +16,17 @@ T = TypeVar("T")
 
 
 class Mark:
-    """A mark of a field, told from others by identity."""
+    """A mark of a field; marks are compared by identity."""
 
 
 WIRED, STEERS = Mark(), Mark()
-# The compiler fills it in from other keys: part of a step's version, and no key of a recipe.
+# A field that the compiler fills in from other keys: part of a step's version, no key of a recipe.
 Wired: TypeAlias = Annotated[T, SkipJsonSchema(), WIRED]
-# It chooses which steps there are, or is read by others than its stage: a step has its default.
+# A field that chooses which steps exist, or that only other stages read: a step has its default.
 Steers: TypeAlias = Annotated[T, STEERS]
 
 
-# What a recipe may lack, in the words that follow "no effect without".
+# Facts that a recipe may lack, in the words that follow "no effect without".
 FACTS: Mapping[str, str] = {
     "trains": "`train` or `whiten`",
     "starts": "`train`, `whiten` or `ingest.passages`",
@@ -47,10 +46,10 @@ FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Need:
-    """What must hold of a recipe for a key to have an effect.
+    """A fact that must hold for a recipe, or a key has no effect.
 
-    fact: one of FACTS. values: those of the key that need it; empty: all but `instead`. instead:
-    the key's value where the fact does not hold; `...`: its default.
+    fact: one of FACTS. values: the key's values that need the fact; empty: all but `instead`.
+    instead: the key's value if the fact does not hold; `...`: its default.
     """
 
     fact: str
@@ -59,13 +58,13 @@ class Need:
 
     @property
     def words(self) -> str:
-        """As descriptions of the key end."""
+        """The end of the key's description."""
         values = "".join(f"`{value}`: " for value in self.values)
         return f"{values}no effect without {FACTS[self.fact]}"
 
 
 class WiredForm(Config):
-    """How texts become vectors where another key of the recipe says so."""
+    """How texts become vectors: fields that the compiler fills in from other keys of the recipe."""
 
     pooling: Wired[PoolingMode | None] = None
     prompt: Wired[str | None] = None
@@ -73,18 +72,18 @@ class WiredForm(Config):
     trust_remote_code: Wired[bool] = False
 
 
-def marked(config: BaseModel | type[BaseModel], mark: Mark) -> list[str]:
+def marked(config: Config | type[Config], mark: Mark) -> list[str]:
     """The names of the fields with this mark."""
     kind = config if isinstance(config, type) else type(config)
     return [name for name, field in kind.model_fields.items() if mark in field.metadata]
 
 
 def needs_of(field: FieldInfo) -> list[Need]:
-    """What must hold for a key to have an effect."""
+    """The facts that must hold for a key to have an effect."""
     return [mark for mark in field.metadata if isinstance(mark, Need)]
 
 
 def description_of(field: FieldInfo) -> str:
-    """What a key means, and what it has no effect without."""
+    """The meaning of a key, and the facts without which it has no effect."""
     needs = "; ".join(need.words for need in needs_of(field))
     return f"{field.description} ({needs})" if needs else str(field.description)

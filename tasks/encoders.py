@@ -69,7 +69,7 @@ def mix_weights(untouched: Any, trained: Any, mix: float) -> Any:
 
     mix: in [0, 1]; at its ends the weights are exactly those of one encoder. Tensors of whole
     numbers stay.
-    Raises: ValueError with one sentence where the two have other weights or shapes.
+    Raises: ValueError with one sentence if names or shapes of their weights differ.
     """
     import torch
 
@@ -96,7 +96,7 @@ def mix_weights(untouched: Any, trained: Any, mix: float) -> Any:
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# Texts encoded between two looks at the disk.
+# Texts encoded before vectors are written to disk.
 BLOCK = 8_192
 
 
@@ -109,7 +109,7 @@ def kept_vectors(
     """The vectors of the texts, one at least, (texts, width) in their order.
 
     A stage that was killed encodes only what is missing. encode: from some of the texts to their
-    vectors; it tells how many are done. unit: of the texts, for the progress.
+    vectors; it reports how many are done. unit: the name of a text in the progress.
     """
     file, record = work.scratch / "vectors.npy", work.scratch / "encoded.json"
     done = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else 0

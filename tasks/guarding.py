@@ -1,9 +1,9 @@
-"""Stage `guard`: finds texts of evaluation sets among those to be trained on.
+"""Stage `guard`: finds texts of evaluation sets among the training texts.
 
 Every distinct dev and test sentence of the tasks that the recipe is measured on is looked for in
 each training text: by its letters, by its words, by its word n-grams and by its vector. For each
 text and task the table names the surest of these levels. The stage reads texts in batches and keeps
-only the ids of those found.
+only the ids of texts that match.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,18 +39,18 @@ from tercet.tasks.evaluation.suites.task import Task
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, EachPart, OnePart, Stage, Work
 
-# Words in an n-gram. Evaluation sentences with fewer than so many words are only matched exactly.
+# Words in an n-gram. Evaluation sentences with fewer than MIN_WORDS words are only matched exactly.
 ORDER, MIN_WORDS = 4, 6
 # Without stored vectors: the share of n-grams from which a text is encoded.
 SHORTLIST = 0.3
 
 
 class GuardConfig(WiredForm):
-    """What counts as contamination, and what happens to it.
+    """The settings of what counts as contamination, and what happens to it.
 
     chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets,
-    retrieval_sets: names and files of their tasks. The form, max_length and precision are those
-    that the stored vectors were made with.
+    retrieval_sets: names and files of their tasks. The form, max_length and precision must be those
+    of the stored vectors.
     """
 
     action: Literal["remove", "report"] = Field(
@@ -118,16 +118,17 @@ def sentence_files(config: GuardConfig) -> dict[str, Path]:
 def _retrieval_sets(
     config: GuardConfig,
 ) -> tuple[dict[str, RetrievalSource], dict[str, RetrievalSource]]:
-    """Those in BEIR's layout, and those that are tables of questions."""
+    """The sets in BEIR's layout, and the sets that are tables of questions."""
     sets = dict(config.retrieval_sets)
     tables = {name: one for name, one in sets.items() if one.is_table}
     return {name: one for name, one in sets.items() if name not in tables}, tables
 
 
 def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
-    """Tasks and splits to read: those measured or chosen on, and where it is there the other split.
+    """Tasks and splits to read: splits that are measured or chosen on, and a second split if it
+    exists.
 
-    The other of dev and test, of what is measured.
+    The second split of a measured task is the other one of dev and test.
     """
     pairs = [(config.tasks, config.splits)] if config.tasks else []
     if config.chosen_on:
@@ -211,7 +212,7 @@ Columns:
 LEVELS = ("exact", "near", "ngram", "embedding")
 EXACT, NEAR, NGRAM, EMBEDDING = range(4)
 BATCH = 16_384
-# By the slot with the rows: their ids and texts, and the split of which only one is trained on.
+# By slot: columns of the rows' ids and texts, and the split that alone is trained on.
 _TEXTS = {
     "triplets": ["triplet_id", "anchor", "positive", "negative"],
     "negatives": ["triplet_id", "text"],
@@ -353,7 +354,7 @@ SENTENCES = Stage(
     cut=EachPart("sentences"),
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
-    # It reads the texts of tasks, and measures nothing on them.
+    # The guard reads only texts of tasks; the code that measures cannot change its rows.
     apart=("tercet.models.measures", "tercet.models.retrieval"),
     externals=externals,
     locations=("suite", "fact_order", "sts_sets.*.*.source", "retrieval_sets.*.*.source"),
@@ -362,10 +363,10 @@ TRIPLETS = replace(SENTENCES, cut=OnePart())
 LABELLED = TRIPLETS
 
 
-# Vectors of the evaluation sentences are kept in scratch in pieces of so many.
+# Vectors of the evaluation sentences are kept in scratch, this many per piece.
 _PIECE = 4_096
-# How many sentences show what cosine an encoder gives to unrelated texts, and how far from there to
-# 1 a cosine must lie to mean anything.
+# How many sentences are sampled to see which cosine an encoder gives to unrelated texts, and how
+# far from there to 1 a cosine must lie to mean anything.
 _SAMPLE = 512
 _TELLING = 0.8
 
@@ -425,7 +426,7 @@ def _sentence_vectors(work: Work, texts: list[str]) -> overlap.Vectors:
 def _telling(vectors: overlap.Vectors, least: float) -> float:
     """The cosine from which two texts count as the same: `least`, or more if all are similar.
 
-    An encoder never trained on sentences gives any two a cosine of 0.9, which then means nothing.
+    An encoder never trained on sentences gives any two texts a cosine of 0.9, which means nothing.
     """
     chosen = np.unique(np.linspace(0, len(vectors) - 1, _SAMPLE).astype(np.int64))
     if len(vectors) < 2:
@@ -444,7 +445,7 @@ def by_shortlist(work: Work, sentences: Sentences, texts: pa.Array, weak: Matche
     first = _encode(work, texts.take(pa.array(rows)).to_pylist())
     second = _encode(work, sentences.texts.take(pa.array(numbers)).to_pylist())
     scores = np.einsum("ij,ij->i", first[row], second[number]).astype(np.float64)
-    # Usual are some sentences of the whole suite: the same in every part.
+    # Unrelated texts are sampled from the whole suite, so that every part takes the same ones.
     long = np.flatnonzero(sentences.index.long)
     chosen = long[np.unique(np.linspace(0, len(long) - 1, _SAMPLE).astype(np.int64))]
     usual = _sentence_vectors(work, sentences.texts.take(pa.array(chosen)).to_pylist())

@@ -30,7 +30,7 @@ with Path(__file__).with_suffix(".tsv").open(encoding="utf-8") as _file:
 _BY_STAGE = {(stage, one.name): one for one in REASONS for stage in one.stages.split(", ")}
 _BY_NAME = {one.name: one for one in reversed(REASONS)}
 SPARE = frozenset(one.name for one in REASONS if one.spare)
-# Those of a row that does not meet a threshold of `select`.
+# Reasons of rows that do not meet a threshold of `select`.
 BY_THRESHOLD = tuple(one.name for one in REASONS if "{" in one.remedy)
 
 
@@ -43,7 +43,7 @@ def reason_of(name: str, stage: str) -> Reason:
 def remedies(
     names: Iterable[str], stage: str, select: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """What keeps more rows that were left out for these reasons, each remedy once.
+    """Remedies that keep more of the rows left out for these reasons, each remedy once.
 
     select: the settings of `select`, as JSON has them.
     """
@@ -56,10 +56,10 @@ def remedies(
 
 
 def threshold_keys(name: str, select: Mapping[str, Any]) -> str:
-    """The general key of a threshold, and those of relations and methods that have their own.
+    """The general key of a threshold, and the keys of relations and methods that set it.
 
-    Their own takes the general one's place for their texts, so that changing the general one would
-    do nothing to those.
+    Such a key replaces the general key for the relation's or method's texts, so that changing the
+    general key would not affect them.
     name: such as positive_min. select: the settings of `select`, as JSON has them.
     """
     keys = [

@@ -1,6 +1,6 @@
 """Rows of `rejects`: what a stage leaves out, and why.
 
-A row at which our own code fails is refused; the other rows of its part go on.
+A row at which Tercet's code fails is refused; the other rows of its part go on.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +28,13 @@ class Rejects:
         self.rows: list[tuple[int, str, str, str]] = []
 
     def add(self, row_id: int, reason: str, detail: str, text: str) -> None:
-        """One more row."""
+        """Adds a row."""
         self.rows.append((row_id, reason, detail, text[:SHOWN]))
         if len(self.rows) >= self.limit:
             self.flush()
 
     def flush(self) -> None:
-        """Emit what is gathered."""
+        """Emits the gathered rows."""
         if self.rows:
             self.emit("rejects", rejects(self.stage, *map(list, zip(*self.rows, strict=True))))
             self.rows = []
@@ -43,8 +43,8 @@ class Rejects:
 def rejects(stage: str, row_ids: Any, reason: Texts, detail: Texts, text: Texts) -> pa.Table:
     """Rows of `rejects`, one for each of the ids.
 
-    row_ids: what the stage's rows are known by, None for a fault that belongs to no row.
-    reason, detail, text: one for each row, or one for all of them.
+    row_ids: ids of the stage's rows, None for a fault that belongs to no row.
+    reason, detail, text: one for each row, or one for all rows.
     """
     arrow = isinstance(row_ids, pa.Array | pa.ChunkedArray)
     ids = row_ids if arrow else pa.array(row_ids, pa.uint64())
@@ -77,10 +77,11 @@ def isolated(
 ) -> Iterator[Made]:
     """Yields `make` of the rows; if it raises, the rows are halved, down to those at fault.
 
-    rows: numbers of rows, ascending; what is made of some of them must not depend on the others.
+    rows: numbers of rows, ascending; what `make` returns for some rows must not depend on other
+    rows.
     refuse: called with each row at which `make` raises, and the exception.
 
-    Raises what `make` raises where no row is at fault (input, store, memory), or where more than
+    Re-raises an exception of `make` that is no row's fault (input, store, memory), or if more than
     `MOST` rows fail.
     """
     waiting = [rows]

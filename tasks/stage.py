@@ -1,4 +1,4 @@
-"""What a stage is: data that names its config, inputs and tables, and a pure function."""
+"""Stages: data that names a config, inputs and tables, and a pure function."""
 
 import importlib.util
 import tempfile
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
 
 from tercet.errors import TercetError
+from tercet.models.config import Config as Config
 from tercet.storage.rows import Rows, quoted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tercet.models.llm.messages import Ask, Request
 
 
-# Declarations are not part of what they declare: an edit here reruns no stage.
+# A stage's version does not cover this module of declarations: an edit here reruns no stage.
 UNVERSIONED = True
 
 REJECTS = pa.schema(
@@ -44,12 +44,6 @@ Columns:
 """
 
 
-class Config(BaseModel):
-    """Base of every stage's config: unknown keys are an error, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 class BadInput(TercetError):
     """The user's input is at fault; exit code 2."""
 
@@ -69,11 +63,11 @@ class Interrupted(Exception):
 
 
 def silent(done: int, total: int | None, unit: str) -> None:
-    """Progress that nobody looks at."""
+    """A Progress that shows nothing."""
 
 
 def no_externals(config: Any) -> Mapping[str, Path | str]:
-    """A stage whose config names nothing outside the store."""
+    """`Stage.externals` of a stage whose config names nothing outside the store."""
     return {}
 
 
@@ -84,9 +78,9 @@ def uses_nothing(config: Any) -> Iterable[object]:
 
 @dataclass(frozen=True)
 class Resources:
-    """What the recipe's `run:` block gives: none of it changes a result or enters a fingerprint.
+    """Settings of the recipe's `run:` block: none of them changes a result or enters a fingerprint.
 
-    ask: asks the recipe's language model; of stages with `asks` alone.
+    ask: asks the recipe's language model; only for stages with `asks`.
     """
 
     device: str = "cpu"
@@ -101,21 +95,21 @@ T = TypeVar("T")
 
 
 class Loaded:
-    """What the parts of a step load once a process. Threads share it; it goes with the step."""
+    """Objects that the parts of a step load once a process. Threads share them until it ends."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, tuple[tuple[Any, ...], Any]] = {}
         self._lock = threading.RLock()
 
     def __reduce__(self) -> Any:
-        # Another process loads for itself.
+        # Another process loads its own objects.
         return Loaded, ()
 
     def get(self, load: Callable[..., T], work: "Work", arguments: tuple[Any, ...]) -> T:
         with self._lock:
             loaded = self._kept.get(load)
             if loaded is None or loaded[0] != arguments:
-                # The old one goes first: two models at once may be too much.
+                # The old model is freed first: two models at once may be too much.
                 self._kept.pop(load, None)
                 del loaded
                 self._kept[load] = arguments, load(work, *arguments)
@@ -123,17 +117,17 @@ class Loaded:
             return value
 
     def clear(self) -> None:
-        """Drops all, once no part needs it."""
+        """Drops all loaded objects, once no part needs them."""
         with self._lock:
             self._kept.clear()
 
 
 @dataclass(frozen=True)
 class Work:
-    """All that one call of a stage's function sees.
+    """Everything that one call of a stage's function sees.
 
-    inputs: one `Rows` a slot: of the slot that `EachPart` maps, and of those aligned with it, one
-        part; of any other slot everything.
+    inputs: one `Rows` per slot: one part of the slot that `EachPart` maps and of slots aligned with
+        it; all rows of any other slot.
     spec: the part's own entry of `Planned.specs`; {} for other stages.
     models: slot to local directory, for model inputs (an artifact's or an external one's).
     scratch: a directory that survives a kill and a resume, and goes when the artifact is done.
@@ -180,7 +174,7 @@ class EachPart:
     """Each part of an input slot makes one part, so that unchanged parts are reused.
 
     aligned: slots made from the same parts as `slot` (mentions of the same sentences): a part reads
-        only the matching ones.
+        only the matching parts.
     looked_up: slots that a part reads by id, for the ids in its own rows; stages that recall make
         them. A part is made again if what makes them changes, but not for the rows of other parts.
     """
@@ -210,7 +204,7 @@ Cut: TypeAlias = OnePart | EachPart | Planned
 class Stage:
     """A named step: reads artifacts, writes one.
 
-    cut: how its work is divided into parts, and what they reuse.
+    cut: how its work is divided into parts, and what the parts reuse.
     model: the function returns a directory of files, which become the artifact's.
     seeded: the seed enters the fingerprint.
     libraries: distributions whose version changes the result, hence part of the fingerprint.
@@ -231,7 +225,7 @@ class Stage:
     """
 
     name: str
-    config: type[BaseModel]
+    config: type[Config]
     tables: Mapping[str, pa.Schema]
     run: Callable[[Work], Path | None]
     cut: Cut = OnePart()
@@ -248,7 +242,7 @@ class Stage:
 
     @property
     def each(self) -> str | None:
-        """The slot that it maps part by part."""
+        """The slot that the stage maps part by part; None if it maps none."""
         return self.cut.slot if isinstance(self.cut, EachPart) else None
 
 
@@ -260,9 +254,9 @@ Role = Literal["positive", "negative"]
 def connection(
     work: Work, threads: int | None = None, on_disk: bool = False
 ) -> "Iterator[DuckDBPyConnection]":
-    """A database of this call's own, which is gone with it.
+    """A database for this call, deleted at its end.
 
-    threads: at most so many; None: one a core.
+    threads: the most threads; None: one per core.
     on_disk: its tables lie in a file, so that memory holds only what a query needs.
     """
     import duckdb

@@ -92,7 +92,7 @@ def known_schemas() -> dict[str, pa.Schema]:
     return {**schemas, "rejects": REJECTS}
 
 
-# What each table and column means, read from the docstrings behind their schemas.
+# The meaning of each table and column is read from the docstrings behind their schemas.
 #
 # Such a docstring begins with the tables' names and ends with their columns:
 #
@@ -121,7 +121,7 @@ class Described:
 
     @property
     def key(self) -> list[str]:
-        """The columns that together name a row; empty where none do."""
+        """The columns that together identify a row; empty if none do."""
         key = _KEY.search(self.text)
         return [] if key is None else re.findall(r"`(\w+)`", key[1])
 

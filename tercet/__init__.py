@@ -1,6 +1,7 @@
-"""Tercet from Python: run a recipe, and read what runs left. Guide: docs/python.md.
+"""Tercet from Python: run a recipe, and read the tables of runs. Guide: docs/python.md.
 
-What this module names is stable; the packages below it are not. Importing it loads none of them.
+Names of this module are stable; the packages below it are not. Importing it loads none of these
+packages.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def open(store: str | None = None) -> Store:  # noqa: A001 (read as tercet.open)
 
 @dataclass(frozen=True)
 class Store:
-    """What runs left in a directory. A table is that of the newest run that reached it."""
+    """The runs in a directory and their tables. A table is the newest run's that reached it."""
 
     location: str
 
@@ -120,20 +121,20 @@ class Run:
         return _rows(self.location, self.id, f"FROM {_quoted(name)}")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """A notebook's view of the run."""
         from html import escape
 
         heading = f"Run {self.id} of {self.recipe}: {self.state}"
         return f"<p>{escape(heading)}</p>{_html(self.figures())}"
 
     def steps(self) -> pa.Table:
-        """Its steps in order: step, version, state (made, resumed or reused), seconds."""
+        """The run's steps in order: step, version, state (made, resumed or reused), seconds."""
         return self.sql(
             f"SELECT step, version, state, seconds FROM run_steps WHERE run_id = '{self.id}'"
         )
 
     def warnings(self) -> pa.Table:
-        """What went wrong in it without an error, in the order of its steps, and what to do."""
+        """Problems of the run that are no errors, in the order of its steps, and what to do."""
         return self.table("warnings")
 
     def figures(self) -> pa.Table:
@@ -152,7 +153,7 @@ class Run:
             return as_table(read_figures(connection))
 
     def measures(self) -> dict[str, pa.Table]:
-        """The tables of figures that its summary and report show, by name; those with rows."""
+        """The tables of figures in the run's summary and report, by name, if they have rows."""
         from contextlib import closing
 
         import pyarrow as pa
@@ -244,5 +245,5 @@ def __getattr__(name: str) -> Any:
 
 
 if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
-    # Arrow has no form of its own for notebooks.
+    # Arrow does not format tables for notebooks.
     _shell.display_formatter.formatters["text/html"].for_type_by_name("pyarrow.lib", "Table", _html)

@@ -48,7 +48,7 @@ class TercetError(Exception):
         return self.message
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the sentence alone."""
+        """Makes a notebook show the sentence alone."""
         return [f"{type(self).__name__}: {self}"]
 
 

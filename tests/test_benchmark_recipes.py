@@ -30,6 +30,7 @@ ARMS = [
     ("gcse_small", "arms_small", "seeds=3", "the model writes all", "synthesise.quantity_revision"),
     ("decay_orders.yaml", "arms_decay_nli", "seeds=5", "none", "fit_evaluator"),
     ("decay_orders.yaml", "arms_decay_asset", "seeds=5", "random", "fit_evaluator"),
+    ("both_roles.yaml", "arms_both_roles", "seeds=5", "both roles", "select"),
     ("sarcse_cpu", "arms_sarcse", "backbone=x/y", "without the decoder", "count_tokens.counts"),
 ]
 

@@ -76,7 +76,7 @@ class RunFacts:
 
     corpora: name, source, role, number of sentences or labelled rows, and licence of each.
     tables: Markdown, by the names of `_TABLES` and of the measures; empty without rows.
-    measures: those that the templates do not place, with their tables.
+    measures: the measures that the templates do not place, with their tables.
     guarded: whether training rows were searched for texts of evaluation sets; if so, an empty
         `contamination` means that none were found.
     transductive: a note on figures whose texts stayed in training; empty if none did.

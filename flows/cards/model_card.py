@@ -47,7 +47,7 @@ def model_card(
 
     folder: the encoder's files. subject: the run that trained it; without a run the card has only
     what the artifact records. onnx: measurements of the ONNX files. reformed: both forms, if the
-    encoder was trained in another form than it was evaluated in, which is that of the files.
+    encoder was trained in another form than it was evaluated in; the files have the latter.
     """
     manifest = artifact.manifest() or {}
     facts = choice = None
@@ -153,7 +153,7 @@ def _stage_of(step: str) -> str:
 
 
 def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | None:
-    """The weights that the first of these phases started from."""
+    """The weights from which the first phase of the chain started."""
     if facts is None:
         return None
     from tercet.models import weights

@@ -153,14 +153,14 @@ def _judged(run: Mapping[str, Any]) -> str | None:
 
 
 def _changes(run: Mapping[str, Any]) -> str | None:
-    """What tells runs of one recipe apart: a study's arm, changed keys, options; a method tried."""
+    """How a run differs from others of its recipe: study's arm, changed keys, options, method."""
     info = run["info"]
     if info.get("tried") is not None:
         return f"try {info['tried']}"
     values = info.get("arguments", {})
     names = ("corpus", "seed", "until", "limit")
     options = [f"--{name} {values[name]}" for name in names if values.get(name) is not None]
-    # First, since a narrow terminal cuts what is long.
+    # The arm comes first, since a narrow terminal cuts long lines at their end.
     arm = [f"arm {info['arm']}"] if info.get("arm") else []
     return ", ".join([*arm, *(values.get("overrides") or ()), *options]) or None
 
@@ -232,7 +232,7 @@ def _show_components(manifest: Mapping[str, Any]) -> None:
 
 
 def _set_keys(value: Any) -> Any:
-    """The settings without those that are null."""
+    """The settings without keys that are null."""
     if isinstance(value, list):
         return [_set_keys(member) for member in value]
     if isinstance(value, dict):

@@ -84,9 +84,10 @@ def define(
 
 @dataclass(frozen=True)
 class _Way:
-    """How entries are found: by the projection, or by cosine where there is none.
+    """How entries are found: by the projection, or by cosine if there is none.
 
-    space: the folder of the entries. pooling: of the encoder, where not its own. why: a sentence.
+    space: the folder of the entries. pooling: the encoder's pooling, if it is not its own. why: a
+    sentence with the reason.
     """
 
     space: Path
@@ -96,7 +97,7 @@ class _Way:
 
 
 def _part(artifact: Artifact, chosen: str | None) -> str:
-    """The part of the phase that trained on the definitions which are meant."""
+    """The name of the phase's part that trained on definitions, as `chosen` or the only one."""
     slots = [slot.rpartition(".") for slot in _models(artifact)]
     parts = [part for part, _, name in slots if name == ENTRY_MATRIX]
     step, named = artifact.name, ", ".join(parts)
@@ -120,7 +121,7 @@ def _part(artifact: Artifact, chosen: str | None) -> str:
 
 
 def _models(artifact: Artifact) -> Mapping[str, str]:
-    """The versions of the models that the step was given, by slot."""
+    """The versions of the models that the step read, by slot."""
     return artifact.components().get("models") or {}
 
 
@@ -147,7 +148,7 @@ def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
 
 
 def _measurement(store: Store, artifact: Artifact, part: str) -> Artifact | None:
-    """What the step `define.PHASE` has last made of this encoder and part, if it ran."""
+    """The newest artifact of the step `define.PHASE` for this encoder and part, if it ran."""
     measured = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):
@@ -164,7 +165,7 @@ def _mrr(measured: Artifact) -> dict[str, float]:
 
 
 def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
-    """The projection beside the encoder, and the entries that it leads to."""
+    """The projection beside the encoder, and the entries in whose space it ends."""
     from tercet.models.losses.definition import projection_file
 
     projection = projection_file(folder, part)

@@ -1,4 +1,4 @@
-"""`tercet diff`: what makes two runs differ, in which rows, and what that did to the figures."""
+"""`tercet diff`: why two runs differ, in which rows, and how that changed the figures."""
 
 import json
 import math
@@ -122,13 +122,13 @@ def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
 
 
 def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:
-    """A row in one line: of a changed one its key and what changed, else its texts and numbers."""
+    """A row in one line: its key and changes if it has changed, else its texts and numbers."""
     if "changed" in row:
         parts = [f"{name} {_short(row[name])}" for name in key]
         parts += [f"{n}: {_short(x)} → {_short(y)}" for n, (x, y) in row["changed"].items()]
     else:
         filled = {n: v for n, v in row.items() if v is not None and not isinstance(v, list | dict)}
-        # Ids say little by themselves; a row of nothing else shows its key.
+        # Ids say little by themselves; a row that holds only ids shows its key.
         content = [name for name in filled if not name.endswith("_id")]
         parts = [f"{name} {_short(filled[name])}" for name in content or filled]
     return ", ".join(parts)

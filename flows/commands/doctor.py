@@ -135,7 +135,7 @@ def _root(store: str) -> Path:
     try:
         return work_of(store)
     except StoreError:
-        # Of an unknown kind, as `writable` says.
+        # `writable` reports a location of an unknown kind.
         return Path(store).absolute()
 
 
@@ -147,8 +147,8 @@ def _standing(path: Path) -> Path:
 def writable(store: str) -> Iterator[Finding]:
     """Whether the store is writable, without creating one.
 
-    Of a bucket, whether the server keeps the conditions of puts, without which there can be no
-    store; of what a package opens, whether it can be asked.
+    For a bucket: whether the server honours conditional puts, without which there can be no store.
+    For a store that an installed package opens: whether it can be read.
     """
     place = store
     try:
@@ -193,7 +193,7 @@ def gpu() -> Iterator[Finding]:
 
 
 def minilm() -> Iterator[Finding]:
-    """The quickstart's backbone, and whether it is the one its published figures used."""
+    """The quickstart's backbone, and whether the quickstart's published figures used it."""
     try:
         folder = weights.locate(MINILM)
         assert folder is not None, "a package's folder is a local one"

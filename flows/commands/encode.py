@@ -37,9 +37,9 @@ def encode_table(
 ) -> None:
     """Writes `id` (the row's number, from 1), `text` and `vector`, of length one.
 
-    Vectors are those of documents, where the encoder has prompts for these. Memory does not grow
-    with the table. column: None: the one that reads like text. model: as `tercet eval` names one;
-    None: the run's last.
+    If the encoder has prompts, texts are encoded with the prompt of documents. Memory does not grow
+    with the table. column: None: the column that reads like text.
+    model: named as in `tercet eval`; None: the run's last.
     Raises: BadInput for a table without texts, a model that cannot be loaded, and a file that
         exists.
     """
@@ -101,7 +101,7 @@ def encode_table(
 
 
 def _texts(read: Iterable[Row], column: str) -> Iterator[tuple[int, str | None]]:
-    """Number and text of each row; None for one that has no text."""
+    """Number and text of each row; the text is None if the row has none."""
     for number, (_, values, fault) in enumerate(read, start=1):
         value = joined(values.get(column))
         lacking = fault or missing(value) or text_fault({column: value}, column)

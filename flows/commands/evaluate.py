@@ -134,7 +134,7 @@ def evaluate_encoders(
 
 
 def _check_folders(beir: Sequence[str]) -> None:
-    """Raises BadInput for a table in the place of a folder, and for two of one name."""
+    """Raises BadInput for a table in place of a folder, and for two folders of one name."""
     for folder in beir:
         if RetrievalSource(source=folder).is_table:
             raise BadInput(
@@ -147,7 +147,7 @@ def _check_folders(beir: Sequence[str]) -> None:
 
 
 def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
-    """The pooling of --pooling. Raises BadInput for one that does not exist or fit --prompt."""
+    """The pooling of --pooling. Raises BadInput if it does not exist or does not fit --prompt."""
     try:
         pooling = None if name is None else read_pooling(name)
         if prompt is not None:
@@ -158,7 +158,7 @@ def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
 
 
 def _paths(models: Sequence[str], store: str, run_ref: str | None) -> dict[str, Path]:
-    """The directory of each model by its name. Raises BadInput for one given twice."""
+    """The directory of each model by its name. Raises BadInput for a model given twice."""
     paths: dict[str, Path] = {}
     places: dict[Path, str] = {}
     for model in models:
@@ -212,8 +212,7 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
             raise BadInput("unfit_model", str(error)) from None
         return None
     folder = model_dir(artifact)
-    # A transformer without modules of its own, such as one that `pretrain` made, is pooled like a
-    # backbone.
+    # A transformer without modules (such as `pretrain` makes) is pooled like a backbone.
     if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
         raise BadInput("unfit_model", f"{artifact.name} is no encoder: name another model.")
     return folder
@@ -307,7 +306,7 @@ def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision: str) -> list[str]:
-    """Footnotes: what the figures mean, which models they are of, and on which texts."""
+    """Footnotes: what the figures mean, of which models they are, and on which texts."""
     lines = [
         "Spearman, accuracy, F1, nDCG, MAP, AP, recall and MRR × 100, with their 95 % bootstrap "
         "intervals."
@@ -390,7 +389,7 @@ def _trained_on(
 ) -> frozenset[tuple[str, str]]:
     """Suite and task of the sets whose texts a model of the store was trained on.
 
-    path: where it lies; a directory inside the store is a model of the store too.
+    path: the model's place; a directory inside the store is a model of the store too.
     """
     if not is_store(store):
         return frozenset()

@@ -41,7 +41,7 @@ from tercet.tasks.stage import BadInput
 
 SUFFIX = ".graphml"
 BEIR, SEARCH = "beir", "search"
-# Endings of files that an export never writes: a directory so named would pass for one.
+# Endings of files that an export never writes: a directory with such a name would pass for a file.
 FOREIGN = (".csv", ".json", ".jsonl", ".onnx", ".parquet", ".safetensors", ".tsv", ".zip")
 
 
@@ -208,7 +208,7 @@ def model_dir(artifact: Artifact) -> Path:
 
 
 def _of_graph(store: Store, ref: str, run_ref: str | None) -> Artifact:
-    """The artifact that `ref` names; where it is the graph and there is none, that is said."""
+    """The artifact that `ref` names. Raises BadInput if `ref` is the graph and there is none."""
     run = None if run_ref is None else runs.resolve_run(store, run_ref)["run_id"]
     try:
         return find_artifact(store, ref, run)
@@ -250,7 +250,7 @@ def _beir(store: Store, target: Path, run_ref: str | None) -> None:
 
 
 def _search(store: Store, target: Path, run_ref: str | None, anyway: bool) -> None:
-    # It loads torch.
+    # This import loads torch.
     from tercet.flows.exports.search_folder import export_search
 
     check_free(target)
@@ -284,7 +284,7 @@ def _copy(
 ) -> tuple[dict[str, Any] | None, Reformed | None]:
     """Writes the encoder as it was evaluated, its ONNX files if asked, and the card.
 
-    Returns the ONNX measurements, and both forms if training used a different one.
+    Returns the ONNX measurements, and both forms if training used another form.
     """
     run = find_run(store, artifact, run_ref)
     measured = None
@@ -309,8 +309,8 @@ def _copy(
 
 
 def _copy_named(artifact: Artifact, source: Path, aside: Path, below: str = "") -> None:
-    """Copies the files that the artifact's record names, which were compared with it, and no
-    others: a link that somebody put beside them leads nowhere.
+    """Copies only the files that the artifact's record names, which were compared with it:
+    a link that somebody put beside them is not followed.
     """
     for record in artifact.records().values():
         for file in record["files"]:

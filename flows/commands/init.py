@@ -34,7 +34,7 @@ PAIR = ("query", "answer")
 MOST_COLUMNS, LONGEST_NAME = 30, 40
 MOST_PAIRS, MOST_TABLES = 3, 3
 SHARE_OF_FILES = 0.7
-# Lines of a recipe for a search that are for those who have a language model, by key.
+# Lines of a recipe for a search that need a language model, by key.
 SEARCH_HINTS: Mapping[str, Sequence[str]] = {
     "synthesise": ["question: {per_unit: 2, temperature: 0.3}    # asked of llm, below"],
     "select": ["rank_max: 3    # a question finds its passage among the first three; score, below"],
@@ -71,11 +71,11 @@ def write_recipe(
 ) -> None:
     """Inspects the corpus, writes the recipe, and prints the findings and the next commands.
 
-    query, answer: the columns of a natural pair, instead of those that look most like one.
-    questions: a table of questions to the corpus, to measure by; those in its folder are found.
+    query, answer: the columns of a natural pair; by default the two that look most like one.
+    questions: a table of questions to the corpus, to measure by; tables in its folder are found.
 
-    Raises: BadInput for an unreadable corpus or table of questions, a column that is not there, and
-        for an output file that exists.
+    Raises: BadInput for an unreadable corpus or table of questions, a missing column, and an output
+        file that exists.
     """
     path = Path(output).expanduser()
     check_output(path)
@@ -129,28 +129,28 @@ def write_recipe(
     typer.echo(f"  tercet run {quoted}")
 
 
-def _sets(asked: Sequence[Asked]) -> dict[str, str]:
-    """The tables by their names, which differ: those of two folders may be called the same."""
+def _sets(tables: Sequence[Asked]) -> dict[str, str]:
+    """The tables by distinct names: tables of two folders may have the same name."""
     sets: dict[str, str] = {}
-    for one in asked:
+    for one in tables:
         name = recipe_name(one.source)
         sets[own_name(name, [{"name": other} for other in sets])] = one.source
     return sets
 
 
-def _base(described: Description, asked: bool) -> str:
-    """The shipped recipe that the corpus is fitted to. Only docstrings get Tercet's own sentences,
-    as the quickstart has them."""
-    if described.packages and not asked:
+def _base(described: Description, is_asked: bool) -> str:
+    """The shipped recipe that the corpus is fitted to. Only docstrings get Tercet's own sentences
+    added, like the quickstart."""
+    if described.packages and not is_asked:
         return FACTS
-    return SEARCH if asked or described.pair is not None or _to_search(described) else TEXTS
+    return SEARCH if is_asked or described.pair is not None or _to_search(described) else TEXTS
 
 
-def _expected(name: str, asked: Sequence[Asked], labelled: bool) -> str | None:
-    """What to expect of a run of the recipe, in a line."""
+def _expected(name: str, tables: Sequence[Asked], labelled: bool) -> str | None:
+    """A line that says what to expect of a run of the recipe."""
     if name == TEXTS:
         return "Nothing in this corpus pairs texts: expect no gain."
-    most = max((one.questions for one in asked), default=0)
+    most = max((one.questions for one in tables), default=0)
     if name == SEARCH and most < FEW and not labelled:
         return (
             f"Bring {FEW} questions of your own or more (--questions): without them nobody can "
@@ -170,31 +170,31 @@ def _to_search(described: Description) -> bool:
 
 
 def _question_files(corpus: str) -> tuple[list[Asked], list[str]]:
-    """The tables of questions to a folder's files that lie among them, being of another kind; of
-    others that hold questions why they are not asked.
+    """Tables of questions that lie among a folder's files, which are of another kind; and for each
+    table of questions that is not asked, the reason.
     """
     folder = Path(corpus)
     if not folder.is_dir():
         return [], []
     (_, searched), *others = kinds_of(folder).items()
     names = {path.stem.lower() for _, path in searched}
-    found, left_out = [], []
+    tables, left_out = [], []
     for _, path in sorted(one for kind, named in others if kind not in PLAIN for one in named):
         with suppress(BadInput):
             if not has_questions(path):
                 continue
             try:
-                asked = _asked(str(path))
+                table = _asked(str(path))
             except BadInput as error:
                 left_out.append(f"Not asked: {error}")
                 continue
-            if names.isdisjoint(asked.files):
+            if names.isdisjoint(table.files):
                 option = f"--questions {shlex.quote(str(path))}"
                 why = f"Not asked, since they name no file of {corpus}; to ask them: {option}"
-                left_out.append(f"{path}: {asked.counted}. {why}")
+                left_out.append(f"{path}: {table.counted}. {why}")
             else:
-                found.append(asked)
-    return found, left_out
+                tables.append(table)
+    return tables, left_out
 
 
 def _asked(source: str) -> Asked:
@@ -302,7 +302,7 @@ def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:
 
 
 def _more(described: Description) -> Mapping[str, str]:
-    """What the comments say of this corpus."""
+    """By key, what the recipe's comments say about this corpus."""
     sentences = []
     if described.packages:
         sentences.append(

@@ -51,7 +51,7 @@ def show_plan(arguments: RunArguments) -> None:
 
 
 def _warnings(store: Store, planned: Sequence[PlannedStep]) -> list[str]:
-    """Warnings of what was made."""
+    """Warnings of steps whose artifact exists."""
     rows: list[queries.Row] = []
     for step in planned:
         if step.state == "reuse":
@@ -61,7 +61,7 @@ def _warnings(store: Store, planned: Sequence[PlannedStep]) -> list[str]:
 
 
 def _installed(steps: Sequence[Step]) -> list[str]:
-    """What packages beside ours add to these steps, a line for each of them."""
+    """A line for each installed package that adds something to these steps."""
     used: dict[str, list[str]] = {}
     for chosen in (chosen for step in steps for chosen in step.stage.uses(step.config)):
         if module := getattr(chosen, "module", ""):
@@ -100,8 +100,8 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
         step.name: tuple(name for name in step.needs if name not in reused) for step in steps
     }
     asks = [step.name for step in steps if step.stage.asks is not None and step.name not in reused]
-    # Steps whose inputs must be requested first are listed separately, so that the commands that
-    # cost nothing cannot be mistaken for those that do.
+    # Steps whose inputs must be requested first are listed separately, so that commands that cost
+    # nothing cannot be mistaken for commands that cost money.
     groups: dict[tuple[str, ...], list[PlannedStep]] = {}
     for step in planned:
         if step.lacking:
@@ -113,7 +113,7 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
 
 
 def _turns(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> str | None:
-    """One line if several models are to answer: in which order, and what each is asked."""
+    """One line if several models answer: their order, and what each is asked."""
     reused = {step.step for step in planned if step.state == "reuse"}
     steps_of: dict[str, list[str]] = {}
     for step in steps:
@@ -169,7 +169,7 @@ def _known_later(
     before: the steps among them that ask a language model.
     """
     lacking = dict.fromkeys(name for step in later for name in step.lacking)
-    # Running the last ones includes the others.
+    # Running the last steps of the lacking ones includes the rest.
     brought = _behind((need for name in lacking for need in pending[name]), pending)
     last = [name for name in lacking if name not in brought]
     commands = "; ".join(f"tercet run … --until {name}" for name in last)

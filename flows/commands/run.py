@@ -41,7 +41,7 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
         say(f"The recipe is in {write}.")
 
     def print_summary(run_id: str) -> None:
-        # Not before the run: bad input is told in one sentence.
+        # Notes follow the run, since a fault of the input is reported in one sentence alone.
         for line in run_plan.notes:
             say(line)
         with suppress(BrokenPipeError):
@@ -110,7 +110,7 @@ def _with_prefect(run_plan: RunPlan) -> str:
     work = open_store(run_plan.store).work
     with prefect_server(work, say):
         if not owned(work):
-            # One of somebody else's may be away, or none.
+            # A server that the store does not own may be away, or not be Prefect's.
             with answering():
                 pass
         from tercet.flows.service.pipeline_flow import run

@@ -50,8 +50,8 @@ def search_passages(
 ) -> None:
     """Prints the best passages with their ranks; csv and json give them whole, with scores.
 
-    query: None asks for one after the other, from a terminal or a pipe, a line each.
-    http: the port on which they are answered instead.
+    query: None reads queries from a terminal or a pipe, one per line.
+    http: the port on which to answer queries instead.
     Raises: as `open_passages`, `search` and `serve_search`, and BadInput for an unknown format.
     """
     if query is not None and not query.strip():
@@ -84,7 +84,7 @@ def _typed() -> Iterator[str]:
     prompt = "Search: " if sys.stdin.isatty() else ""
     with suppress(EOFError):
         while True:
-            # Bytes that are not UTF-8 come as surrogates, which no tokenizer takes.
+            # Bytes that are not UTF-8 arrive as surrogates, which no tokenizer accepts.
             line = input(prompt).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             if line := line.strip():
                 yield line
@@ -126,7 +126,7 @@ def _lines(answer: Answer, sought: Set[str], english: bool) -> list[str]:
 
 
 HOST = "127.0.0.1"
-# The page asks its own server alone; texts of passages are shown as texts.
+# The page sends requests only to its own server, and shows passages as text, not as HTML.
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Search</title>
 <style>body{font:16px sans-serif;max-width:50em;margin:2em auto;padding:0 1em}
 input{font:inherit;width:100%;box-sizing:border-box;padding:.4em}

@@ -36,10 +36,9 @@ A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here
 def answer(
     query: str | None, format_: str | None, output: str | None, store: str, run_ref: str | None
 ) -> None:
-    """Answers a query, or those from standard input: typed at a prompt, or piped in.
+    """Answers `query`, or the queries from standard input: typed at a prompt, or piped in.
 
-    With `output` the rows go to a file, by default in the format that its ending names;
-    format_ None: not asked for by name.
+    With `output` the rows go to a file. format_: None: the format that the file's ending names.
     Raises: BadInput for a faulty query or format, StoreError for a missing store or run.
     """
     format_ = _format(format_, output)
@@ -85,7 +84,7 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
         try:
             _answer(connect(store, run_ref, query), query, format_, output)
         except duckdb.CatalogException:
-            # What a wrong name may mean, DuckDB knows among all tables.
+            # With all tables open, DuckDB can say which name a wrong name may mean.
             _answer(connect(store, run_ref), query, format_, output)
     except SqlError as error:
         raise BadInput(error.kind, str(error)) from error
@@ -96,7 +95,7 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
 def _answer(
     opened: duckdb.DuckDBPyConnection, query: str, format_: str, output: str | None
 ) -> None:
-    """Answers it in a thread, since DuckDB ignores signals while it works: Ctrl-C is passed on."""
+    """Runs the query in a thread and passes Ctrl-C on: DuckDB ignores signals while it works."""
     stopped = threading.Event()
     with closing(opened) as connection, ThreadPoolExecutor(1) as pool:
         answering = pool.submit(_answered, connection, query, format_, output, stopped)
@@ -139,7 +138,7 @@ def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator
         except StopIteration:
             return
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            # Arrow reports DuckDB's errors as those of a file.
+            # Arrow reports an error of DuckDB as an error of a file.
             raise BadInput("bad_query", sql_fault(error)) from error
         yield batch
 
@@ -209,7 +208,7 @@ def _split(text: str) -> list[str]:
         try:
             return [statement.query for statement in connection.extract_statements(text)]
         except duckdb.Error:
-            # Not SQL: DuckDB reports the fault when it runs it.
+            # A text that is no SQL: DuckDB reports the fault when it runs the text.
             return [text] if text.strip() else []
 
 

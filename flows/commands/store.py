@@ -29,10 +29,10 @@ from tercet.tasks.stages import known_schemas
 
 
 def remove_runs(refs: Sequence[str], store: str) -> None:
-    """Removes the records of these runs; what they alone used goes with the next `tercet gc`.
+    """Removes the records of these runs; the next `tercet gc` deletes what only they used.
 
-    refs: ids of runs, or their beginnings; nothing else, as the newest run of a recipe is another
-    one tomorrow. Raises BadInput for another name, StoreError for a run that goes on or has a tag.
+    refs: ids of runs, or beginnings of ids; no names of recipes, whose newest run changes. Raises
+    BadInput for any other name, StoreError for a run that goes on or has a tag.
     """
     opened = open_store(store, create=False)
     for ref in refs:
@@ -49,7 +49,7 @@ def remove_runs(refs: Sequence[str], store: str) -> None:
 
 
 def copy_store(source: str, target: str) -> None:
-    """Copies what the target lacks. Raises StoreError."""
+    """Copies all objects that the target lacks. Raises StoreError."""
     opened = open_store(source, create=False)
     copied = copying.copy(opened, open_store(target))
     if copied:
@@ -60,13 +60,13 @@ def copy_store(source: str, target: str) -> None:
 
 
 _NAMED_RUNS = 5
-_BESIDE = {"scratch": "(scratch)", "cache": "(search indexes)"}
+_BESIDE = {"scratch": "(scratch)", "cache": "(search indexes, copies)"}
 
 
 def collect_garbage(store: str, keep: int | None, delete: bool) -> None:
-    """Prints by step what can go, and deletes it if asked to. Raises StoreError.
+    """Prints by step what can be deleted, and deletes it if `delete`. Raises StoreError.
 
-    keep: so many of the runs of each recipe that were done count, by default all.
+    keep: how many finished runs of each recipe count, by default all.
     """
     opened = open_store(store, create=False)
     garbage = collect(opened, keep, delete, waits)
@@ -84,7 +84,7 @@ def collect_garbage(store: str, keep: int | None, delete: bool) -> None:
 
 
 def _rows(garbage: Garbage) -> Iterator[tuple[str, int | None, str]]:
-    """What goes of each step, and what else, the largest first."""
+    """(step or folder, number of versions, bytes) of what is deleted, the largest first."""
     versions: dict[str, set[str]] = {}
     sizes: Counter[str] = Counter()
     for path, size in [*garbage.objects.items(), *garbage.near.items()]:
@@ -122,14 +122,14 @@ _SHOWN = 20
 
 
 def verify_store(store: str, mend: bool) -> int:
-    """Prints what is not as it was written, and what to do; returns the exit code.
+    """Prints which files are not as they were written, and what to do; returns the exit code.
 
-    It is 0 if all is as it was written, or was discarded; 1 if something is damaged still.
+    The code is 0 if nothing was damaged or all damage was discarded, 1 if damage remains.
 
     Raises StoreError.
     """
     opened = open_store(store, create=mend)
-    # Each damaged record is a line below, and needs no warning of its own.
+    # No warnings: each damaged record is printed as a line below.
     logging.getLogger("tercet").setLevel(logging.ERROR)
     began = time.monotonic()
     comparison = compare(opened)
@@ -176,7 +176,7 @@ def _damaged(comparison: Comparison) -> Iterator[str]:
 
 
 def _commands(store: Store, comparison: Comparison, location: str) -> list[str]:
-    """Those that make again what is damaged: of each recipe the newest run that reached it."""
+    """Commands that repair: for each recipe, its newest run that reached a damaged artifact."""
     damaged = {artifact.name for artifact in comparison.artifacts}
     commands: dict[str, str] = {}
     for run in list_runs(store):
@@ -197,7 +197,7 @@ ROOM = pa.schema(
         ("alone", pa.int64()),
     ]
 )
-# What lies beside the artifacts, by the folder.
+# Names of the folders beside the artifacts.
 _BESIDE_ROOM = {
     "responses": "answers of language models",
     "prefect": "Prefect's history and log",
@@ -225,10 +225,10 @@ def show_room(store: str, format_: str) -> None:
 
 
 def room(store: Store, snapshot: Snapshot, objects: Mapping[str, Stat]) -> list[dict[str, Any]]:
-    """The rows of `ROOM`: steps and what lies beside them, whose bytes add up to all, then runs.
+    """The rows of `ROOM`: steps and other folders, whose bytes add up to the store's, then runs.
 
-    kind: step, other or run. alone: of a step, the bytes that neither a run nor a tag uses; of a
-    run, those that no other run and no tag uses.
+    kind: step, other or run. alone: for a step, the bytes that neither a run nor a tag uses; for a
+    run, the bytes that no other run and no tag uses.
     """
     of_artifact: dict[str, set[str]] = {}
     for path in objects:
@@ -276,7 +276,7 @@ def room(store: Store, snapshot: Snapshot, objects: Mapping[str, Stat]) -> list[
 
 
 def _lines(store: Store, snapshot: Snapshot, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Both tables, and what their columns mean."""
+    """Lines of both tables, and of what their columns mean."""
     of_steps = [row for row in rows if row["kind"] != "run"]
     total = format_bytes(sum(row["bytes"] for row in of_steps))
     cells = [

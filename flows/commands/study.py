@@ -29,7 +29,7 @@ def run_study(
 ) -> int:
     """Runs every arm, then shows the results. Returns the exit code.
 
-    arguments: those of every arm, as `tercet run` takes them. at_once: how many arms run at a time.
+    arguments: arguments of `tercet run` for every arm. at_once: how many arms run at a time.
     Raises: BadInput, StoreError; KeyboardInterrupt is handled here.
     """
     command = again(arguments, vary, arms_file, metric, output, at_once)
@@ -127,7 +127,7 @@ def plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
     lines, _ = text_table.render(["step", "arms", "artifacts", "exist", "to make"], rows)
     used = sum(arms for _, arms, _, _ in counts)
     artifacts = sum(distinct for _, _, distinct, _ in counts)
-    # One corpus for all arms, fitted alike but where an arm changes what is fitted.
+    # All arms have one corpus, and so one line, unless an arm changes a key that is fitted.
     chosen = dict.fromkeys(one.plan.chosen for one in planned if one.plan.chosen is not None)
     return [
         *chosen,

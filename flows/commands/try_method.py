@@ -31,14 +31,14 @@ _PARTS = 4
 def try_method(arguments: RunArguments, method: str, count: int) -> None:
     """Makes the method's inputs, then shows `count` of its rows.
 
-    For a rule these are anchors from several parts, with the texts it makes of them; nothing is
-    kept. For a prompted method the prompts are sent and printed with their answers. These are kept
-    in the store's pool, so that a later run does not pay for them again; it retries failed rows.
+    A rule's rows are anchors from several parts, with the texts that it makes of them; nothing is
+    kept. A prompted method's prompts are sent and printed with their answers. The store's pool
+    keeps the answers, so that a later run does not pay for them again; it retries failed rows.
 
     Raises: BadInput for a method that the recipe lacks or that applies to no row.
     """
     whole = prepare(arguments)
-    # All of them: extraction can be tried where no step of a run reads it.
+    # All steps are searched: extraction can be tried even if no step of a run reads it.
     chosen = _step(whole.every, method)
     run_plan = RunPlan(
         whole.recipe,
@@ -68,7 +68,7 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
 
 
 def _show_rows(order: PartOrder, method: str, count: int) -> None:
-    """Prints rows of a rule, evenly spread over what it makes of the first sentences of parts."""
+    """Prints rows of a rule, evenly spread over its texts for the first sentences of parts."""
     rows: list[dict[str, Any]] = []
     anchors = 0
     for source in spread(list(order.driving))[:_PARTS]:
@@ -154,7 +154,7 @@ def _step(steps: Sequence[Step], method: str) -> Step:
 
 
 def _requests(order: PartOrder) -> Iterator[Request]:
-    """Requests of several parts in turn; a larger number begins with the same ones."""
+    """Requests of several parts in turn, in one order however many are taken."""
     sources = spread(list(order.driving))
     place = 0
     for start in range(0, len(sources), _PARTS):

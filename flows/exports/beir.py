@@ -18,7 +18,7 @@ from tercet.tasks.evaluation import judgements
 from tercet.tasks.stage import BadInput
 
 PASSAGES, JUDGEMENTS = passages.STAGE.name, judgements.NAME
-# What a document of the folder can be, as in `judgements.unit`, with SQL for its id.
+# The units of `judgements.unit`, which a document of the folder can be, with SQL for its id.
 _IDS = {"passage": "passage_id::VARCHAR", "document": "path", "file": "source"}
 
 
@@ -93,7 +93,7 @@ def _prepare(db: duckdb.DuckDBPyConnection, rows: Mapping[str, Rows]) -> str:
         table = rows[JUDGEMENTS].sql(JUDGEMENTS)
         units = {unit for (unit,) in db.execute(f"SELECT DISTINCT unit FROM {table}").fetchall()}
         judged = f"SELECT query_id, query, split, passage_id, grade FROM {table}"
-    # Questions answered by files have no passage of their own; the other way round works.
+    # A question answered by a file has no passage, but a passage always has a file and a document.
     unit = next((one for one in ("file", "document") if one in units), "passage")
     read = rows[PASSAGES].sql(PASSAGES)
     corpora = db.execute(f"SELECT count(DISTINCT corpus) FROM {read}").fetchall()[0][0]

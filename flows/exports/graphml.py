@@ -10,7 +10,7 @@ from tercet.flows.results.queries import check_finished
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.stage import BadInput
 
-# These bound memory: networkx takes about 2 KB per edge, so about 600 MB at most.
+# These limits bound memory: networkx takes about 2 KB per edge, so about 600 MB at most.
 NODES = 10_000
 EDGES = 200_000
 
@@ -28,7 +28,8 @@ SELECT n.node_id, n.kind, n.text, n.count FROM {nodes} n
 WHERE n.kind = 'type' OR n.node_id IN (FROM entities) OR n.node_id IN (FROM quantities)
 ORDER BY n.node_id
 """
-# Soft edges are stored in both directions: one is enough. Those to types follow from the others.
+# Soft edges are stored in both directions: one is enough. Soft edges to types are left out, since
+# they follow from the edges between entities.
 _JOINED = """
 SELECT e.source, e.target, e.kind, e.count, t.kind AS target_kind
 FROM {edges} e JOIN kept s ON s.node_id = e.source JOIN kept t ON t.node_id = e.target

@@ -54,7 +54,7 @@ def add_onnx(
 ) -> _Row:
     """Writes the files into an encoder's directory; returns their measurements for the card.
 
-    full: keep the fp32 file; int8: make the quantised one. They are measured on the run's dev
+    full: keep the fp32 file. int8: make the quantised file. Both are measured on the run's dev
     sentences and on its document pairs, if any. trust_remote_code: whether code that came with the
     backbone may run.
     Raises: BadInput if the run has no sentences to measure on, or if the encoder cannot be written
@@ -188,7 +188,7 @@ def _agreement(model: "SentenceTransformer", encoder: Any, texts: Sequence[str])
 def _timed(
     model: "SentenceTransformer", encoder: Any, texts: Sequence[str]
 ) -> tuple[dict[str, "Vectors"], dict[str, float]]:
-    """The vectors of both, and the seconds of two passes each, alternating after a warm-up."""
+    """Vectors of model and file, and seconds of two passes each, alternating after a warm-up."""
     from tercet.models.encoders.encoder import encode
 
     either = {"torch": model, "file": encoder}
@@ -218,7 +218,7 @@ def _ranks(encoder: Any, queries: Sequence[str], answers: Sequence[str]) -> "Ran
 
 
 def _retrieval(original: "Ranks", ranks: "Ranks", seed: int) -> list[_Row]:
-    """Recall@1 and MRR of both on the same pairs, with the paired interval of the difference."""
+    """Recall@1 and MRR of encoder and file on equal pairs, and the difference with its interval."""
     from tercet.models.measures import metrics, resampling
 
     rows = []

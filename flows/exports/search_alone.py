@@ -53,7 +53,7 @@ def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
     near = best(cosines, DEPTH)
     sums = np.full(len(cosines), cosines[near[-1]], dtype=np.float64)
     sums[near] = cosines[near]
-    # If no cosine is positive, they are not divided.
+    # Cosines are not divided if none is positive.
     sums /= sums.max() if sums.max() > 0 else 1.0
     words = split(query)
     if search.english:
@@ -67,7 +67,7 @@ def find(search: Search, query: str, count: int) -> list[dict[str, Any]]:
 
 
 def best(scores: Any, count: int) -> Any:
-    """The places of the largest scores; of equal ones the first place comes first."""
+    """The places of the largest scores; among equal scores the earlier place comes first."""
     return np.argsort(-scores, kind="stable")[:count]
 
 

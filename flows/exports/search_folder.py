@@ -116,7 +116,7 @@ def _batches(passages: Passages, chosen: _Mask) -> Iterator[pa.RecordBatch]:
 
 
 def _restrict(bm25: Bm25, places: npt.NDArray[np.int64]) -> Any:
-    """The index of the documents at these places; scores stay those among all documents."""
+    """The index of the documents at these places; their scores stay those of the whole index."""
     old = bm25.index.scores
     renumbered = np.full(bm25.documents, NONE, dtype=old["indices"].dtype)
     renumbered[places] = np.arange(len(places))

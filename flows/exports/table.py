@@ -100,7 +100,7 @@ def write_shards(
                 files.append(folder / f"{len(files):05d}.writing")
                 sink = pa.OSFile(str(files[-1]), "wb")
                 writer = pq.ParquetWriter(sink, schema, compression="zstd")
-            # A row group of its own: `write_batch` would hold back a million rows.
+            # Each batch becomes a row group: `write_batch` would hold back a million rows.
             writer.write_table(pa.Table.from_batches([batch]))
             rows += batch.num_rows
             memory += batch.nbytes

@@ -34,8 +34,8 @@ def write_rows(
 ) -> int:
     """Writes the rows; returns their number.
 
-    csv: a header, nested values as JSON; quotes around values that need them and around empty
-    texts, which differ from NULL so. json: an array with one row per line. jsonl: the rows alone.
+    csv: a header, nested values as JSON; quotes around values that need them, and around empty
+    texts to tell them from NULL. json: an array with one row per line. jsonl: the rows alone.
     parquet: compressed with zstd. In JSON, NaN and infinity become null, ids (unsigned, of 64 bits)
     texts.
     """
@@ -173,7 +173,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, repeated ones numbered: a, a_1, a_2."""
+    """The names; repeated names are numbered: a, a_1, a_2."""
     distinct: list[str] = []
     for name in names:
         candidate, number = name, 0
@@ -185,7 +185,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def check_file(path: Path, replaces: bool = False) -> None:
-    """Raises BadInput if the path cannot be a file, or is one that must not be replaced."""
+    """Raises BadInput if the path cannot be a file, or is a file that must not be replaced."""
     check_outside(path)
     if path.is_dir():
         raise BadInput("exists", f"{path} is a directory: name a file.")
@@ -240,7 +240,7 @@ def whole_directory(target: Path) -> Iterator[Path]:
     Raises: BadInput for an existing target, StoreError if the disk refuses it.
     """
     check_free(target)
-    # Resolved first: `.` and links have no usable directory beside them.
+    # The target is resolved first, since `.` and links have no usable directory beside them.
     place = target.resolve()
     aside = place.parent / f".{place.name}-{uuid.uuid4().hex[:8]}.writing"
     try:

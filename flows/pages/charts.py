@@ -64,7 +64,7 @@ def intervals(values: Sequence[Row], *, title: str) -> Spec:
     """Gains with their intervals. Rows: name, gain, low, high, label, clear, and maybe run."""
     runs = sorted({str(value.get("run", "")) for value in values})
     several = len(runs) > 1
-    # A phone would cut names off at their end, where they differ: break them into lines.
+    # A phone would cut names off at their end, where names differ: break names into lines.
     wrapped = "width < 300 ? split(datum.label, ', ') : datum.label"
     place: Spec = {"y": field("name", "N", sort=None, axis={"labelExpr": wrapped})}
     if several:

@@ -23,7 +23,8 @@ from tercet.flows.pages.blocks import Block, Chart, Fact, Fold, Grid, Note, Sect
 
 VEGA_LITE = "6.4"
 _HERE = Path(__file__).parent
-# HTML may not hold control characters. Our scripts have none, so their digests stay right.
+# HTML may not hold control characters. Tercet's scripts have none, so removing them leaves the
+# scripts' digests right.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -81,7 +82,7 @@ def bundle() -> str:
 
 
 def words(text: str) -> Markup:
-    """A text of ours, escaped; words in `backticks` become code."""
+    """A text of Tercet's, escaped; words in `backticks` become code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 

@@ -65,13 +65,13 @@ C = TypeVar("C", bound=BaseModel)
 
 BASE = "base"
 EVALUATOR = f"{passage_vectors.STAGE.name}.evaluator"
-# By the source of the rows; labelled corpora share one.
+# Steps that mine negatives, by source of the rows; labelled corpora share one step.
 NEGATIVES: dict[negatives.Source, str] = {
     "queries": "negatives",
     "document_pairs": "negatives.document_pairs",
     "labelled": "negatives.labelled",
 }
-# What `evaluate` reads of the corpora's own, where the recipe has it.
+# Inputs of `evaluate` that are made from the corpora, and the steps that make them.
 _MEASURES = {
     **dict.fromkeys(("document_pairs", "questions"), ("ingest",)),
     **{name: (name,) for name in ("awareness", "halves", "labels")},
@@ -80,8 +80,8 @@ _JUDGED: dict[str, tuple[str, ...]] = {name: (name,) for name in ("judgements", 
 
 
 def compiled(config: C, **wired: Any) -> C:
-    """The config of a step: with the facts that the recipe has elsewhere, which replace its own
-    values, and with the defaults of keys that only choose steps."""
+    """The config of a step. `wired`, facts from elsewhere in the recipe, replaces its values; keys
+    that only choose steps get their defaults."""
     fields = type(config).model_fields
     assert wired.keys() <= fields.keys()
     steering = {
@@ -92,7 +92,7 @@ def compiled(config: C, **wired: Any) -> C:
     return config.model_copy(update=steering | wired)
 
 
-# Left out of a run if nothing reads them.
+# Steps that a run leaves out if no step reads them.
 STEPS = ("extract", "extract_generate", "extract_parse", "graph")
 
 
@@ -120,12 +120,12 @@ def knowledge_steps(recipe: Recipe) -> list[Step]:
     return [*steps, Step("graph", graph.STAGE, compiled(recipe.graph), mentions, keep=keep)]
 
 
-# Made only for what reads them.
+# Steps that are made only if another step reads them.
 _ON_DEMAND = (
     *("guard.sentences", "guard.document_pairs", "guard.triplets", "guard.negatives"),
     *("fit_evaluator", EVALUATOR),
 )
-# What nothing reads is left out of a run.
+# A run leaves these steps out if no other step reads them.
 _UNREAD = (*STEPS, *NEGATIVES.values(), EVALUATOR)
 
 
@@ -150,7 +150,7 @@ def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
 
 
 def steps_to_run(steps: Sequence[Step], target: str | None = None) -> tuple[Step, ...]:
-    """Those of a recipe's steps that `target` needs, by default all that are read.
+    """The recipe's steps that `target` needs, by default all steps that are read.
 
     Raises: BadInput for an unknown target.
     """
@@ -158,9 +158,9 @@ def steps_to_run(steps: Sequence[Step], target: str | None = None) -> tuple[Step
 
 
 def left_out(every: Sequence[Step], steps: Sequence[Step]) -> str | None:
-    """One line for those of a recipe's steps that a whole run leaves out; None if there are none.
+    """A line about the recipe's steps that a whole run leaves out; None if it leaves out none.
 
-    every: the recipe's steps. steps: those that the run makes.
+    every: the recipe's steps. steps: the steps that the run makes.
     """
     names = {step.name for step in steps}
     unread = [step.name for step in every if step.name not in names]
@@ -222,7 +222,7 @@ def model_steps(resolved: Resolved) -> list[Step]:
     return steps
 
 
-# What is searched, by which stage, and the step that makes it.
+# (table that is searched, the stage that searches it, the step that makes it)
 _SEARCHED = (
     ("labelled", guarding.LABELLED, "labelled"),
     ("sentences", guarding.SENTENCES, "ingest"),
@@ -241,7 +241,7 @@ def guard_steps(resolved: Resolved) -> list[Step]:
         return []
     stored = compiled(
         recipe.guard,
-        # Tasks of mteb and files of one's own need no directory.
+        # Tasks of mteb and the user's files need no suite directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=list_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
@@ -300,13 +300,13 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
             models = {} if backbone is None else {"tokenizer": backbone.model}
             documents = {"documents": ("ingest",)}
             steps.append(Step("passages", passages.STAGE, cut, documents, models))
-    # Nothing of theirs reaches the others.
+    # Corpora to pretrain on have a step of their own, so that no other step reads them.
     if corpora := [corpus for corpus in recipe.corpora if corpus.role == "pretrain"]:
         pretraining = compiled(
             recipe.ingest, corpora=corpora, role="pretrain", dev=PRETRAIN_DEV, test=0.0
         )
         steps.append(Step("ingest.pretrain", ingest.PRETRAIN, pretraining))
-    # None of their rows is in dev or test.
+    # Labelled corpora give no row of dev or test.
     if corpora := list(recipe.labelled):
         rows = labelled.LabelledConfig(corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes)
         held_out = dict.fromkeys(("sentences", "document_pairs"), ("ingest",))
@@ -330,7 +330,7 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
         slots = config.models() if hasattr(config, "models") else ()
         models = {slot: resolved.models["score", name, slot].model for slot in slots}
         if "passage_vectors" in scorer.reads:
-            # What searches among them is encoded as they are.
+            # A scorer that searches passages encodes its texts as the passages are encoded.
             (vector_step,) = evaluator_vectors(recipe, resolved.evaluator)
             config, models = vector_step.config, {**vector_step.models}
         steps.append(Step(f"score.{name}", scorer.stage, config, inputs, models))
@@ -340,7 +340,7 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
 
 
 def _select_step(resolved: Resolved) -> Step:
-    """The selection, which reads only the scorers that it uses; adding others changes nothing."""
+    """The selection. It reads only the scorers that it uses, so further scorers change nothing."""
     recipe = resolved.recipe
     scorer_of: dict[str, str | None] = {}
     for measure in MEASURES:
@@ -401,7 +401,7 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
         config = compiled(settings, method=method, **facts)
         steps.append(Step(step, stage, config, inputs, models))
     texts = tuple(step.name for step in steps)
-    # Those that ask one model stand together, so that each is served once.
+    # Steps that ask one model stand together, so that each model is served once.
     names = [LLM, *recipe.generators]
     steps.sort(key=lambda step: names.index(writer(step) or LLM))
     read = {"generations": texts, "sentences": ("ingest",)}
@@ -424,7 +424,7 @@ def _asked(
     decoding = settings.decoding()
     sampling = asking.sampling_of(decoding, params).model_dump()
     if method in fit_gense.METHODS and params.get("prompt") is None:
-        # A small model is asked in the few words that GenSE's is fitted to.
+        # A small model is asked in the few words to which GenSE's model is fitted.
         fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseConfig) else GensePrompts()
         params = {**params, "prompt": str(prompts.path(method))}
@@ -479,7 +479,7 @@ def own_measures(recipe: Recipe) -> list[Step]:
     """The steps that make measures of the corpora's own texts, under the slots of `evaluate`."""
     steps = []
     if recipe.evaluate.halves and recipe.unlabelled:
-        # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
+        # General sentences, which a recipe brings along, say nothing about the user's texts.
         domain = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
         cut = halves.HalvesConfig(corpora=domain, min_words=recipe.evaluate.halves_min_words)
         steps.append(Step("halves", halves.STAGE, cut, {"sentences": ("ingest",)}))
@@ -491,7 +491,7 @@ def own_measures(recipe: Recipe) -> list[Step]:
 
 
 def judgement_steps(recipe: Recipe) -> list[Step]:
-    """The step that finds what answers questions of one's own; before all that takes long."""
+    """The step that finds what answers the user's questions; it runs before slow steps."""
     tables = recipe.evaluate.questions
     if not tables:
         return []
@@ -506,7 +506,7 @@ def judgement_steps(recipe: Recipe) -> list[Step]:
 
 
 def cnn_seed(recipe: Recipe) -> int | None:
-    """Draws the untouched encoder's token_cnn, as `evaluate.base` does; what is trained has one."""
+    """The seed of the untouched encoder's token_cnn, as in `evaluate.base`; None without one."""
     pooling = recipe.evaluate.pooling
     return recipe.seed if pooling is not None and cnn_form(pooling) is not None else None
 
@@ -516,7 +516,7 @@ def encoder_vectors(
 ) -> list[Step]:
     """The step `passage_vectors.NAME` where there are passages: as `evaluate` makes vectors.
 
-    untouched: the encoder to which the rest of the weights belongs where `mix` is below 1.
+    untouched: the encoder that has the rest of the weight if `mix` is below 1.
     """
     measured = recipe.evaluate
     config = passage_vectors.PassageVectorsConfig(
@@ -531,10 +531,10 @@ def encoder_vectors(
 
 
 def evaluator_vectors(recipe: Recipe, evaluator: Model | None) -> list[Step]:
-    """The step `passage_vectors.evaluator` where there are both; made only if something reads it.
+    """The step `passage_vectors.evaluator` if there are passages and an evaluator.
 
-    As `embed` makes vectors, but that a passage is read as far as the model reads: `embed` may be
-    set to the length of sentences.
+    It is made only if a step reads it. Vectors are made as in `embed`, but a passage is read as far
+    as the model reads: `embed` may be set to the length of sentences.
     """
     if evaluator is None:
         return []
@@ -551,8 +551,8 @@ def negatives_step(rows: RowsConfig) -> str:
 
 
 def negatives_steps(resolved: Resolved) -> list[Step]:
-    """A step for each source whose rows train with mined negatives; where none do, one that only
-    `--until` makes."""
+    """A step for each source whose rows train with mined negatives; without such rows, one step,
+    which only `--until` makes."""
     recipe, settings = resolved.recipe, resolved.recipe.negatives
     if settings is None:
         return []
@@ -561,7 +561,7 @@ def negatives_steps(resolved: Resolved) -> list[Step]:
     form: dict[str, Any] = {}
     models: Mapping[str, Model] = {}
     inputs: dict[str, tuple[str, ...]] = {"passages": ("passages",)}
-    # Whose dev and test no negative may share words with.
+    # No negative may share words with dev or test of these tables.
     inputs |= {"sentences": ("ingest",), "document_pairs": ("ingest",)}
     if settings.by != "bm25":
         (vectors,) = evaluator_vectors(recipe, resolved.evaluator)
@@ -624,7 +624,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
     inputs = {**measures, **_vectors_of(vectors, questions)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, inputs, {"model": model}), *vectors]
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
-        # The first seed's steps are those of a one-seed recipe, so that these are reused.
+        # The first seed's steps equal the steps of a one-seed recipe, so that those are reused.
         model_seed = None if seed == recipe.seed else seed
         against: dict[tuple[str, str], Step] = {}
         for index, phase in enumerate(recipe.train.phases):
@@ -641,7 +641,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
                     entries = _entries_step(recipe, phase, part, seed, encoder)
                     models[f"{part.name}.{ENTRY_MATRIX}"] = Made(entries.name)
                     against[phase.name, part.name] = entries
-                    # One built with what exists already serves all seeds.
+                    # Entries made with an encoder that exists already serve all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
             name, config = trained_by(recipe, seed, phase.name), _config(recipe, phase, model_seed)
             steps.append(Step(name, train.STAGE, config, _inputs(resolved, phase), models))
@@ -656,7 +656,8 @@ def training_steps(resolved: Resolved) -> list[Step]:
         vectors, candidates = [], []
         if recipe.choose is not None:
             models = {"model": Made(final), "untouched": model}
-            # Made apart from the choice, so that an edited question encodes no passage again.
+            # Vectors are made apart from the choice, so that an edited question encodes no passage
+            # again.
             choosing = questions and "test" in recipe.evaluate.splits
             candidates = _candidates(recipe, models, seed) if choosing else []
             choice = _choose_step(recipe, recipe.choose, candidates, models, seed, model_seed)
@@ -679,7 +680,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
 
 
 def _vectors_of(steps: Sequence[Step], questions: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The slot of the encoder's vectors of passages, where questions are asked of these."""
+    """The slot of the encoder's vectors of passages, if there are questions to passages."""
     return {step.stage.name: (step.name,) for step in steps if questions}
 
 
@@ -721,10 +722,10 @@ def _entries_step(
 def _define_steps(
     recipe: Recipe, against: Mapping[tuple[str, str], Step], seed: int, model_seed: int | None
 ) -> list[Step]:
-    """What held-out definitions find after each phase, and the entries that its encoder makes.
+    """Steps that rank entries for held-out definitions after each phase, and that make the entries.
 
-    against: by phase and part, the entries that the part was trained against. Those that a later
-    phase has made with this one's encoder are taken from there.
+    against: by phase and part, the entries that the part was trained against. If a later phase has
+    made entries with this phase's encoder, no step makes them again.
     """
     steps = []
     for (phase, part), entries in against.items():
@@ -770,7 +771,7 @@ def _define_steps(
 
 
 def _form(recipe: Recipe) -> dict[str, Any]:
-    """How `evaluate` makes vectors."""
+    """The settings with which `evaluate` makes vectors."""
     return {key: getattr(recipe.evaluate, key) for key in ("pooling", "prompt", "precision")}
 
 
@@ -849,12 +850,12 @@ def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
 def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> TrainConfig:
     """The config with only what this phase's result depends on."""
     read = {part.name: _models_read(phase, part) for part in phase.parts}
-    # Which models they are stands among the step's models, by their content.
+    # The step's models identify the models by content, so the config leaves out their names.
     parts = tuple(
         part.model_copy(update={"models": dict.fromkeys(read[part.name], "")})
         for part in phase.parts
     )
-    # As the texts' vectors are made, from which the evaluator's other cosines come.
+    # The teacher encodes texts as `embed` does, which makes the evaluator's other cosines.
     form = FormSettings(pooling=recipe.embed.pooling, prompt=recipe.embed.prompt)
     teachers = {name: form for name, of in read.items() if of.get(TEACHER) == "evaluator"}
     phase = phase.model_copy(update={"parts": parts})
@@ -892,11 +893,11 @@ def choice_inputs(recipe: Recipe, choose: CheckpointConfig | None) -> dict[str, 
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
-    """The models that the part's loss reads, by its slots: those that the recipe names, and the
-    evaluator as teacher where words are repeated.
+    """The models that the part's loss reads, by slot: models that the recipe names, and the
+    evaluator as teacher if words are repeated.
 
-    What `select` stored is the evaluator's cosine of the plain anchor, and the teacher has to read
-    what the student reads (GCSE, figure 4).
+    `select` stored the evaluator's cosine of the plain anchor, but the teacher has to read what the
+    student reads (GCSE, figure 4).
     """
     reads_repeated = phase.word_repetition and part.rows.source == "triplets" and part.decays()
     return {**({TEACHER: "evaluator"} if reads_repeated else {}), **part.models}

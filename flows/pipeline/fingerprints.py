@@ -18,12 +18,12 @@ from tercet.storage.verifying import faults_of
 from tercet.tasks.stage import BadInput
 
 UNKNOWN = "weights not fetched yet"
-# In the config of a step that keeps a version: which one.
+# The config key with the version that a step keeps.
 KEEP = "keep"
-# Files that are named of those that differ.
+# How many of the files that differ are named.
 _FILES = 4
 
-# What a stage's rows by id depend on, where its inputs only say which rows are made.
+# Components that decide each row of a stage by its id; the inputs only decide which rows are made.
 _RECALLED = ("stage", "config", "models", "externals", "code", "libraries")
 _ASKED = ("stage", "config", "models", "externals", "seed")
 
@@ -44,7 +44,7 @@ class Fingerprint:
 
     @property
     def kept(self) -> str | None:
-        """The version of the step that is kept."""
+        """The version whose rows the step keeps; None if it keeps none."""
         version: str | None = self.components["config"].get(KEEP)
         return version
 
@@ -86,9 +86,10 @@ def recalled_key(components: Mapping[str, Any]) -> str:
 def closure(step: Step) -> dict[str, str]:
     """The digest of each module whose code enters the step's version.
 
-    These are the modules of its stage's function and of what its config chooses, and all of ours
-    that they import; of what an installed package adds, all of that package's too. What a chosen
-    method or loss declares has a digest of its own, since the module that lists them has none.
+    These are the modules of the stage's function and of the methods or losses that its config
+    chooses, and all modules of Tercet that they import; for an addition of an installed package,
+    all modules of that package too. The declaration of a chosen method or loss has a digest of its
+    own, since the module that lists declarations has none.
     """
     roots, within = {step.stage.run.__module__}, {"tercet.tasks", "tercet.models"}
     declarations: dict[str, str] = {}
@@ -151,7 +152,7 @@ def tagged_model(store: Store, name: str) -> Artifact:
 
 
 def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
-    """The version that the recipe keeps of a step: one that was made, whatever kept it since.
+    """The version that the recipe keeps of a step; always one that was made, not one that keeps it.
 
     ref: `tag:NAME`, of a version or of a run, or STEP@VERSION. Raises BadInput.
     """
@@ -177,9 +178,9 @@ def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
 
 
 def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
-    """What the tags that these steps read stand for: STEP@VERSION by name, or a run.
+    """By tag that these steps read: the STEP@VERSION or the run that it stands for.
 
-    And the versions that they name without a tag, which nothing else may hold.
+    Versions that steps name without a tag are included, since nothing else may hold them.
     """
     names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
     artifacts = {name: tagged_model(store, name) for name in sorted(names)}
@@ -198,7 +199,7 @@ def made_model(store: Store, version: str) -> Path | None:
 
 
 def weights_version(store: Store, name: str, path: Path) -> str:
-    """The version of the weights with this name, which lie there. Raises ModelMissing."""
+    """The version of the weights with this name, which lie at `path`. Raises ModelMissing."""
     # Other programs may put further files of the hub into the same directory.
     patterns = weights.FETCHED if weights.locate(name) is None else ("*",)
     return fingerprint.tree_digest(path, store, patterns)
@@ -215,7 +216,7 @@ def changes(
     for key, before, after in _differences(old.get("config"), new.get("config")):
         changed.append(f"config {key}: {_short(before)} → {_short(after)}")
     files = [key for key, _, _ in _differences(old.get("externals"), new.get("externals"))]
-    # A suite of evaluation has sixty files.
+    # Not all files are named: a suite of evaluation has sixty.
     changed += [f"file {key}" for key in files[:_FILES]]
     if len(files) > _FILES:
         changed.append(f"{len(files) - _FILES} more files")
@@ -270,7 +271,7 @@ def _fingerprint(
 
 
 def _kept(step: Step, keep: Mapping[str, str], versions: Mapping[str, Any]) -> Fingerprint:
-    """Its rows are those of the version that is kept; its inputs are what that is compared with."""
+    """The fingerprint of a step that keeps the rows of an older version."""
     components = {
         "stage": step.stage.name,
         "config": dict(keep),

@@ -20,7 +20,7 @@ class Step:
 
     inputs: slot to the names of the steps whose rows it reads.
     models: slot to the source of the model.
-    keep: what the recipe calls the version that is kept.
+    keep: the tag or version, as the recipe names it, whose rows are kept.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Step:
 
     @property
     def method(self) -> str:
-        """Of a step that asks: the method under which its answers are kept and counted."""
+        """The method under which the answers of a step that asks are kept and counted."""
         return getattr(self.config, "method", self.stage.method)
 
     @property
@@ -51,7 +51,7 @@ class Step:
 
 
 def guarded(table: str, step: str = "ingest") -> dict[str, tuple[str, ...]]:
-    """The slots of rows to train on, and of those that the guard keeps out, where it looks."""
+    """The slots of rows to train on, and of rows that the guard keeps out if it searches them."""
     return {table: (step,), f"guarded_{table}": (f"guard.{table}",)}
 
 
@@ -72,7 +72,7 @@ def connect(steps: Sequence[Step]) -> list[Step]:
 
 
 def without_unread(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:
-    """The steps without those of these names that no other reads; each after its inputs."""
+    """The steps, each after its inputs, without steps in `names` that no other step reads."""
     read_steps: list[Step] = []
     read: set[str] = set()
     for step in reversed(steps):
@@ -83,7 +83,7 @@ def without_unread(steps: Sequence[Step], names: Collection[str]) -> tuple[Step,
 
 
 def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps as they come, but each after those that it needs; there is no circle."""
+    """The steps in the given order, but each after the steps that it needs; there is no circle."""
     by_name = {step.name: step for step in steps}
     ordered: dict[str, Step] = {}
 

@@ -25,13 +25,14 @@ from tercet.tasks.training.choosers import CHOOSERS
 from tercet.tasks.training.fit_gense import METHODS as GENSE_METHODS
 from tercet.tasks.training.phases import KINDS, OF_TRIPLETS, SOURCES, PartConfig, unfit
 
-# What a method may be called: its step's folder bears the name. The others stand for other things.
+# Names that a method may have, since its step's folder bears the name; names in `_TAKEN` have
+# another meaning.
 _METHOD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
 _TAKEN = ("mined", "self", "extract")
 
 
 def check_keys(recipe: Recipe) -> Iterator[Misplaced]:
-    """The faults of keys that need no name of a model or corpus."""
+    """Faults of keys, as far as they show before names of models and corpora are resolved."""
     if recipe.seed + recipe.seeds > 2**32:
         yield Misplaced("bad_value", "seed + seeds must be at most 2³²", "seeds")
     names = [corpus.name for corpus in recipe.corpora]
@@ -79,11 +80,16 @@ def check_keys(recipe: Recipe) -> Iterator[Misplaced]:
 
 
 def check_resolved(resolved: Resolved) -> Iterator[Misplaced]:
-    """The faults of what the models and corpora are used for."""
+    """Faults in the use of models and corpora."""
     recipe = resolved.recipe
     yield from _check_asking(resolved)
     yield from _check_language(resolved)
     for index, phase in enumerate(recipe.train.phases):
+        if phase.max_steps is not None and (phase.warmup_steps or 0) >= phase.max_steps:
+            yield Idle(
+                f"the phase ends after {phase.max_steps} steps, so learning_rate is never reached",
+                *("train", "phases", index, "warmup_steps"),
+            )
         for number, part in enumerate(phase.parts):
             yield from _check_rows(
                 resolved, phase.name, part, ("train", "phases", index, "parts", number)
@@ -97,7 +103,7 @@ def check_resolved(resolved: Resolved) -> Iterator[Misplaced]:
 
 
 def _check_purpose(recipe: Recipe) -> Iterator[Misplaced]:
-    """Training and whitening need a backbone; else only models of the recipe's own are made."""
+    """Training and whitening need a backbone; a recipe without them must make models."""
     if recipe.train.phases or recipe.whiten is not None:
         if recipe.backbone is None:
             uses = "training starts from" if recipe.train.phases else "is to be whitened"
@@ -165,7 +171,7 @@ def _check_method(recipe: Recipe, method: str) -> Iterator[Misplaced]:
 
 
 def _check_scorers(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Misplaced]:
-    """The scorers must exist, and have what they read and rank."""
+    """The scorers must exist, and the recipe must have the data that they read and rank."""
     for name, settings in recipe.score.items():
         if name not in SCORERS:
             choices = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
@@ -202,7 +208,7 @@ def _check_scorers(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Mi
 
 
 def _check_select(recipe: Recipe, methods: Mapping[str, Method]) -> Iterator[Misplaced]:
-    """Something must decide about candidates, and what is named must exist and apply."""
+    """A scorer must decide about candidates, and named scorers and methods must exist and apply."""
     select = recipe.select
     if recipe.mine is not None and select.pairing == "role":
         yield Misplaced(
@@ -258,8 +264,8 @@ def _find_idle(
 ) -> Iterator[Idle]:
     """Thresholds that apply to no role or relation that the texts have.
 
-    negative: whether the texts are negatives. both: they are tried in the other role too. texts: in
-        words.
+    negative: whether the texts are negatives. both: whether they are tried in both roles. texts: a
+        description of the texts.
     """
     if thresholds.p_min is not None and relation not in JUDGED:
         yield Idle(
@@ -273,7 +279,7 @@ def _find_idle(
 
 
 def _unknown(name: str, methods: Mapping[str, Method]) -> str:
-    """What to say of a method that does not exist."""
+    """The message about a method that does not exist."""
     names = sorted({*METHODS, *methods})
     return f"unknown method {name!r}{suggest(name, names)}; known: {', '.join(names)}"
 
@@ -317,11 +323,11 @@ def _check_choice(recipe: Recipe) -> Iterator[Misplaced]:
 
 
 def _check_heads(recipe: Recipe) -> Iterator[Misplaced]:
-    """A token_cnn is trained where its vectors are decoded, and measured as it was trained."""
+    """A token_cnn must be trained if a loss decodes its vectors, and measured as it was trained."""
     trained, measured = recipe.train.pooling, recipe.evaluate.pooling
     losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
     form = None if trained is None else cnn_form(trained)
-    # Without a pooling the backbone's own stays, which may be one.
+    # Without `pooling` the backbone's own stays, which may be a token_cnn.
     if "token_reconstruction" in losses and trained is not None and form is None:
         yield Misplaced(
             "conflict",
@@ -373,7 +379,7 @@ def _check_language(resolved: Resolved) -> Iterator[Misplaced]:
 def _check_rows(
     resolved: Resolved, phase: str, part: PartConfig, place: Place
 ) -> Iterator[Misplaced]:
-    """The source of a part's rows must exist, and have what its loss reads."""
+    """The source of a part's rows must exist, and have the columns that its loss reads."""
     recipe, rows, loss = resolved.recipe, part.rows, part.resolved()
     place_of_rows: Place = (*place, "rows")
     labelled = {corpus.name: corpus for corpus in recipe.labelled}
@@ -422,7 +428,7 @@ def _check_rows(
     if rows.positive is not None and "positive" not in loss.texts:
         yield Idle(f"the loss {part.loss['name']} reads no positive", *(*place_of_rows, "positive"))
     kind = None if rows.source in SOURCES else labelled[rows.source].kind
-    # Of other kinds only the corpus itself shows its columns.
+    # The columns of any other kind show only in the corpus itself.
     columns = SOURCES.get(rows.source, KINDS.get(str(kind)))
     if columns is not None and rows.negatives is not None:
         columns = (*columns, "negative")
@@ -503,8 +509,8 @@ def _check_part(
 
 
 def _check_asking(resolved: Resolved) -> Iterator[Misplaced]:
-    """Steps that ask the language model need one, and something that serves it; those that ask a
-    generator need one that can answer."""
+    """Steps that ask the language model need a model and a server for it; steps that ask a
+    generator need a generator that can answer."""
     recipe = resolved.recipe
     asking: list[Place] = [("synthesise", m) for m, who in resolved.writers.items() if who == LLM]
     if recipe.extract_generate is not None:
@@ -550,7 +556,7 @@ def _check_asking(resolved: Resolved) -> Iterator[Misplaced]:
 
 
 def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Misplaced]:
-    """The generator that a method names must exist, and be able to do what is asked."""
+    """The generator that a method names must exist and be able to answer the method."""
     recipe, place = resolved.recipe, ("synthesise", method)
     if name not in recipe.generators:
         choices = ", ".join([LLM, *recipe.generators])
@@ -584,7 +590,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> Iterator[Mis
     if params.get("shots") not in (None, prompted.BUILTIN):
         yield Idle("a generator is shown no worked examples", *(*place, "shots"))
     if model.maker is None:
-        # Its files tell the rest.
+        # The files of a generator without a maker are checked later.
         return
     if model.maker != "fit_generator":
         yield Misplaced(

@@ -19,7 +19,7 @@ from tercet.tasks.stage import BadInput
 Place: TypeAlias = tuple[str | int, ...]
 
 
-# Kinds of faults that say how a key stands to the others.
+# Kinds of faults about a key in relation to other keys.
 _OF_OTHERS = ("conflict", "missing_key", "no_effect", "no_rows")
 
 
@@ -29,13 +29,13 @@ class Misplaced(InvalidSetting):
     def __init__(self, kind: ErrorKind, message: str, *location: str | int) -> None:
         super().__init__(kind, message)
         self.location = location
-        # The recipe's other faults, where this one is raised for all of them.
+        # The recipe's other faults, if this fault is raised for all of them.
         self.others: Sequence[Misplaced] = ()
 
     def stands_beside(self, places: Sequence[Place]) -> bool:
-        """Whether it is a fault however the keys at these places are mended.
+        """Whether this stays a fault however the keys at these places are mended.
 
-        What is lacking or does not fit may be meant by them.
+        A mended key may supply what a fault of `_OF_OTHERS` misses.
         """
         if not places:
             return True
@@ -51,7 +51,7 @@ class Idle(Misplaced):
 
 
 class Faults:
-    """What is wrong with a recipe, collected so that all of it is told together."""
+    """The faults of a recipe, collected so that all are reported together."""
 
     def __init__(self) -> None:
         self.errors: list[Misplaced] = []
@@ -64,14 +64,14 @@ class Faults:
 
     @contextmanager
     def catch(self) -> Iterator[None]:
-        """Keeps the fault that the block ends in."""
+        """Keeps a Misplaced that the block raises."""
         try:
             yield
         except Misplaced as fault:
             self.add([fault])
 
     def refuse(self) -> None:
-        """Raises Misplaced where there are errors: the first, with the others and the notes."""
+        """Raises Misplaced if there are errors: the first, which holds the rest and the notes."""
         if self.errors:
             first, *others = self.errors
             first.others = [*others, *self.notes]
@@ -79,9 +79,9 @@ class Faults:
 
 
 class FaultyRecipe(BadInput):
-    """What is wrong with a recipe, a line for each fault.
+    """The faults of a recipe, one per line.
 
-    recipe: if its keys and values are valid, so that its corpora can be looked at too.
+    recipe: None unless its keys and values are valid, so that its corpora can be checked too.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Source:
     typed: Mapping[str, str]
 
     def lines(self, faults: Iterable[tuple[ErrorDetails, Place]]) -> list[str]:
-        """The first fault of each key as one sentence: file, line, key, what is wrong."""
+        """The first fault of each key as one sentence: file, line, key and fault."""
         lines: dict[tuple[str, str], str] = {}
         for fault, place in faults:
             place = _as_written(place, self.content)
@@ -127,7 +127,7 @@ class Source:
         return [*lines.values()]
 
     def lines_of(self, faults: Iterable[Misplaced]) -> list[str]:
-        """The same for faults that have their places."""
+        """A sentence (file, line, key and fault) for each of these faults."""
         return self.lines([one for fault in faults for one in located(fault)[:1]])
 
     def warnings(self, notes: Iterable[Misplaced]) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ class Source:
 
 
 def _wrong(fault: ErrorDetails, location: Place, key: str) -> str:
-    """What is wrong with a key, in words."""
+    """The fault of a key, in words."""
     kind, value = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
         near = nearest_key(json_schema(), location[-1])
@@ -166,7 +166,7 @@ def located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Plac
             for one in (error, *error.others)
         ]
     faults = [_of_form(fault) for fault in error.errors()]
-    # A list whose member is at fault is then too short for pydantic.
+    # For pydantic, a list with a faulty member is too short as well.
     places = {fault["loc"][:depth] for fault in faults for depth in range(len(fault["loc"]))}
     return [
         (fault, (*fault["loc"], *getattr(fault.get("ctx", {}).get("error"), "location", ())))
@@ -176,7 +176,7 @@ def located(error: ValidationError | Misplaced) -> list[tuple[ErrorDetails, Plac
 
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:
-    """The fault with its place in a generator's settings, which pydantic tells apart by `form`."""
+    """The fault with its place in a generator's settings, whose kind pydantic knows by `form`."""
     location, kind, context = fault["loc"], fault["type"], fault.get("ctx", {})
     if location[:1] != ("models",) or location[2:3] != ("fit_generator",):
         return fault
@@ -242,10 +242,10 @@ def line_of(node: yaml.Node | None, location: Place) -> tuple[int | None, Place]
     return line, tuple(named)
 
 
-# What people call a model or a phase of theirs.
+# Names that a recipe may give to a model or a phase.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-# By pydantic's kinds of faults; those that are not named here it words well itself.
+# Wording by pydantic's kind of fault; for other kinds pydantic's own message is good.
 _WANTED = {
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_parsing", "float_type"), "a number"),
@@ -264,7 +264,7 @@ _WANTED = {
 }
 _DASHED = "letters, digits, dashes and underscores only"
 _DOTTED = "letters, digits, dots, dashes and underscores only"
-# What the patterns of a recipe's texts ask for.
+# The demand of each pattern of a recipe's texts, in words.
 PATTERNS = {
     r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$": f"may hold {_DOTTED}, with no dot or dash at its beginning",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": f"may hold {_DOTTED}, with a letter or a digit first",
@@ -277,7 +277,7 @@ PATTERNS = {
 }
 
 
-# The kinds of what pydantic's types refuse; our validators name their own.
+# The kinds of faults that pydantic's types report; Tercet's validators name their kinds.
 _KINDS: Mapping[str, ErrorKind] = {
     "extra_forbidden": "unknown_key",
     "missing": "missing_key",
@@ -287,8 +287,9 @@ _KINDS: Mapping[str, ErrorKind] = {
 
 
 def without(content: Any, places: Iterable[Place]) -> None:
-    """Takes the keys at these places out, or the nearest above each; of a list, all of it."""
-    # All are looked up first: without a key, its place would mean the key above it.
+    """Removes the keys at these places, or the nearest key above each; a list is removed whole."""
+    # All places are looked up before any key is removed, since the place of a removed key would
+    # mean the key above.
     for holder, key in [_holder(content, place) for place in places]:
         holder.pop(key, None)
 
@@ -311,7 +312,7 @@ def kind_of_fault(fault: ErrorDetails) -> ErrorKind:
 
 
 def wanted(fault: ErrorDetails) -> str:
-    """What the value must be instead, after `KEY is VALUE, but`."""
+    """The words that follow `KEY is VALUE, but`: what the value must be."""
     context = fault.get("ctx", {})
     if fault["type"] == "string_pattern_mismatch":
         return PATTERNS.get(context["pattern"], f"must match {context['pattern']}")
@@ -322,7 +323,7 @@ def wanted(fault: ErrorDetails) -> str:
 
 
 def of_parameter(fault: ErrorDetails) -> str:
-    """What is wrong with a parameter of a method or a scorer."""
+    """The fault of a parameter of a method or a scorer."""
     name = ".".join(map(str, fault["loc"])) or "params"
     if fault["type"] == "missing":
         return f"the key {name} is missing: add it"

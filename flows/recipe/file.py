@@ -94,7 +94,7 @@ def load(
     limit: int | None = None,
     seed: int | None = None,
 ) -> Recipe:
-    """The validated recipe; arguments and errors as of `loaded`."""
+    """The validated recipe; arguments and errors are those of `loaded`."""
     return loaded(recipe, overrides, corpus, limit, seed).recipe
 
 
@@ -133,7 +133,7 @@ def loaded(
     for override in overrides:
         _apply(content, override)
     if "extract_generate" in content and content["extract_generate"] is None:
-        # As with methods, the bare key means the defaults.
+        # The bare key means the defaults, as it does for methods.
         content["extract_generate"] = {}
     corpora = content.get("corpora")
     if limit is not None and isinstance(corpora, list):
@@ -170,20 +170,25 @@ def _rest(
 ) -> tuple[Recipe | None, list[tuple[ErrorDetails, Place]]]:
     """The recipe without the keys at these places, and the faults that it still has.
 
-    None where a key that is needed is among them.
+    None if a required key is among them.
     """
     rest = deepcopy(dict(content))
-    without(rest, places)
+    # A corpus that lacks its source is still one that other keys may name.
+    sourceless = [place for place in places if (*place[:1], *place[2:]) == ("corpora", "source")]
+    without(rest, [place for place in places if place not in sourceless])
+    for place in sourceless if "corpora" in rest else ():
+        rest["corpora"][place[1]]["source"] = "?"
     try:
         recipe = Recipe.model_validate(rest)
     except ValidationError:
         return None, []
+    faults: list[Misplaced] = []
     try:
         resolve(recipe)
     except Misplaced as error:
         faults = [fault for fault in (error, *error.others) if fault.stands_beside(places)]
-        return recipe, [one for fault in faults for one in located(fault)[:1]]
-    return recipe, []
+    more = [one for fault in faults for one in located(fault)[:1]]
+    return None if sourceless else recipe, more
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
@@ -214,9 +219,9 @@ _BARE = {"rows": "from", "loss": "name"}
 
 
 def _with_corpus(corpora: Any, source: str) -> list[Any]:
-    """The corpora with this one in the place of those of role domain; of all if none has it.
+    """The corpora, with this one in place of the corpora of role domain, or of all if none has it.
 
-    Where corpora only pretrain and give no sentences, it takes the place of those.
+    If all corpora only pretrain and give no sentences, it takes their place.
     """
     listed = corpora if isinstance(corpora, list) else []
     roles = [c.get("role", "domain") if isinstance(c, dict) else None for c in listed]
@@ -245,7 +250,8 @@ def _apply(content: dict[str, Any], override: str) -> None:
                     target[name] = {}
                 elif name in _BARE and isinstance(target[name], str):
                     target[name] = {_BARE[name]: target[name]}
-            # A copy: a YAML alias is the same mapping in another place, which stays as it is.
+            # A copy is changed, since a YAML alias is this mapping in another place, which must not
+            # change.
             target[place] = copy(target[place])
             target = target[place]
         _, parsed = parse_yaml(value)
@@ -261,7 +267,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
 
 
 def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str | int:
-    """The key, or of a list the number, that stands at this depth of a dotted key.
+    """The key, or the number within a list, at this depth of a dotted key.
 
     Raises: BadInput where a member of a list is named.
     """
@@ -279,10 +285,10 @@ def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str 
 
 
 def resolve(recipe: Recipe) -> Resolved:
-    """What the recipe's names mean.
+    """The recipe with its names resolved.
 
-    Raises: Misplaced for the names that mean nothing and the keys that do not fit the others, each
-        with its place.
+    Raises: Misplaced for unknown names and for keys that do not fit other keys, each with its
+    place.
     """
     faults = Faults()
     faults.add(find_wired(recipe))
@@ -316,14 +322,15 @@ def resolve(recipe: Recipe) -> Resolved:
         if method.prompted
     }
     resolved = Resolved(recipe, models, evaluator, scorers, methods, writers, written, faults.notes)
-    # Keys that do not fit may be those that are mended.
+    # Faults that a key at `places` may explain are left out, since these keys are still to be
+    # mended.
     faults.add(one for one in check_resolved(resolved) if one.stands_beside(places))
     faults.refuse()
     return resolved
 
 
 class Refused(yaml.MarkedYAMLError):
-    """YAML that PyYAML reads."""
+    """YAML that PyYAML would read, but that no recipe may hold."""
 
 
 def parse_yaml(text: str) -> tuple[yaml.Node | None, Any]:

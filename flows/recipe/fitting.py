@@ -1,6 +1,6 @@
 """A recipe fitted to another corpus: what the corpus's shape allows, and how it is measured.
 
-What is chosen becomes the recipe, which the run records: nothing is decided later or in silence.
+The choices become the recipe, which the run records: nothing is decided later or in silence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _UNSPACED_HALVES = 8
 RANDOM = "random"
 _PAIRS, _QUERIES, _TITLES = "document_pairs", "queries", ("title", "heading")
 
-# What stands in the place of natural pairs: rows, and how they are told.
+# Rows in place of natural pairs, by kind.
 _ROWS: Mapping[str, dict[str, Any]] = {
     "paragraphs": {"from": "pairs", "relation": "topic", "role": "domain", "one_per": "sentence"},
     "sentences": {"from": "anchors", "role": "domain", "positive": "half"},
@@ -56,8 +56,8 @@ def fitted(
 ) -> tuple[dict[str, Any], str]:
     """The recipe's content for this corpus, and one line that says what was chosen and why.
 
-    The corpus takes the place of those of role domain; general and labelled ones stay.
-    limit: rows that are read at most, if the command says so.
+    The corpus takes the place of the corpora of role domain; general and labelled corpora stay.
+    limit: the most rows to read; None: all.
     """
     content = {key: value for key, value in base.items() if key != "description"}
     corpora = base.get("corpora") or []
@@ -95,7 +95,7 @@ def fitted(
 
 
 def _in_english(content: dict[str, Any]) -> str:
-    """Keeps rules to the corpora of role general, if there are any. Returns what is to be said."""
+    """Keeps rules to the corpora of role general, if there are any. Returns a sentence."""
     methods = dict(content.get("synthesise") or {})
     rules = [name for name in methods if name in RULE_NAMES and name not in (*SURROUNDINGS, RANDOM)]
     if not rules:
@@ -145,7 +145,7 @@ def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any
 def with_pair(described: Description, query: str | None, answer: str | None) -> Description:
     """The description with these columns as the natural pair, if they are named.
 
-    Raises: BadInput for one without the other, and for a column that is not there.
+    Raises: BadInput for a query without an answer or the reverse, and for a missing column.
     """
     if query is None and answer is None:
         return described
@@ -172,7 +172,7 @@ def recipe_name(source: str) -> str:
 
 
 def own_name(name: str, beside: Sequence[Any]) -> str:
-    """The name, or with a number behind it if one of these corpora has it: `plain_2`."""
+    """The name; with a number behind it, such as `plain_2`, if another corpus has the name."""
     names = {corpus.get("name") for corpus in beside if isinstance(corpus, Mapping)}
     numbered = (f"{name}_{number}" for number in count(2))
     return name if name not in names else next(one for one in numbered if one not in names)
@@ -199,9 +199,9 @@ def _source(part: Mapping[str, Any]) -> Any:
 
 
 def _fit_queries(content: dict[str, Any], described: Description, kind: str) -> str:
-    """Trains on the queries that the corpus has; what they are, as `_HOW` tells it.
+    """Trains on the queries that the corpus has; returns the key of `_HOW` that describes them.
 
-    kind: of its rows, where it has neither titles nor pairs.
+    kind: the kind of its rows if it has neither titles nor pairs.
     """
     if not described.titled:
         methods = {k: v for k, v in content["synthesise"].items() if k not in _TITLES}
@@ -223,7 +223,7 @@ def _fit_queries(content: dict[str, Any], described: Description, kind: str) -> 
 
 
 def _train_on(content: dict[str, Any], *changes: Mapping[str, Any]) -> None:
-    """Puts a part with each of these changes in the place of one that trains on natural pairs."""
+    """Replaces the part that trains on natural pairs by one part for each of these changes."""
 
     def changed(phase: Mapping[str, Any]) -> dict[str, Any]:
         if "parts" not in phase:
@@ -239,7 +239,7 @@ def _train_on(content: dict[str, Any], *changes: Mapping[str, Any]) -> None:
 
 
 def _without_surroundings(content: dict[str, Any]) -> None:
-    """Leaves out what needs other sentences of the same document."""
+    """Removes keys that need other sentences of the same document."""
     content["sample"] = {
         k: v for k, v in (content.get("sample") or {}).items() if k != "min_context_sentences"
     }
@@ -255,12 +255,12 @@ def _without_surroundings(content: dict[str, Any]) -> None:
 
 
 def _without_pairs(content: dict[str, Any], kind: str) -> None:
-    """Rows of the corpus's own sentences in the place of natural pairs."""
+    """Trains on rows of the corpus's sentences in place of natural pairs."""
     _train_on(content, {"rows": _ROWS[kind]})
     domain, *others = content["corpora"]
     sample = content.get("sample") or {}
     if others and "rows" in sample:
-        # The others keep the anchors that they had when each corpus gave as many.
+        # The other corpora keep the number of anchors that equal shares gave them.
         content["corpora"] = [{**domain, "share": _SHARE}, *others]
         each = sample["rows"] / (1 + len(others))
         content["sample"] = {**sample, "rows": round(each * (_SHARE + len(others)))}
@@ -275,7 +275,7 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
 
 
 def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
-    """What was chosen and why, in one line. evaluate: as the fitted recipe has it."""
+    """A line about the choices and their reasons. evaluate: the fitted recipe's `evaluate`."""
     source = f"{described.counted} of "
     if described.pair is not None:
         source += f"pairs ({' and '.join(map(repr, described.pair))})"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
 from tercet.models.encoders.settings import Prompts
@@ -39,7 +39,7 @@ from tercet.tasks.training.train_settings import CheckpointConfig, TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
-# GenSE's settings are a stage of their own, so that the other forms do not depend on them.
+# GenSE's settings belong to a separate stage, so that other forms do not depend on them.
 Generators = Annotated[FitGeneratorConfig | FitGenseConfig, Field(discriminator="form")]
 
 
@@ -107,7 +107,7 @@ class ModelSettings(Config):
     @classmethod
     def _bare(cls, content: Any) -> Any:
         if content == {"fit_pair": None}:
-            # All of its settings have defaults.
+            # `fit_pair` needs no settings: all have defaults.
             return {"fit_pair": {}}
         return {"take": content} if isinstance(content, str) else content
 
@@ -132,7 +132,7 @@ class ModelSettings(Config):
         return self.maker and getattr(self, self.maker)
 
     def models(self) -> dict[tuple[str, ...], str]:
-        """The models that it names, by their place below this one."""
+        """The models that the settings name, by place below the settings."""
         if self.maker is None:
             return {("take",): self.take or ""}
         return {(self.maker, slot): name for slot, name in self.made.models().items()}
@@ -295,11 +295,11 @@ def _method(settings: Any) -> Any:
 def json_schema() -> dict[str, Any]:
     """The recipe's JSON schema, for editors."""
     schema = Recipe.model_json_schema()
-    # As in `_bare_methods`: nothing, or a method's own parameters beside its weight.
+    # A method may have no settings, or parameters of its own beside its weight (`_bare_methods`).
     schema["$defs"]["SynthesiseConfig"]["additionalProperties"] = True
     methods = schema["properties"]["synthesise"]
     methods["additionalProperties"] = {"anyOf": [methods["additionalProperties"], {"type": "null"}]}
-    # Ours by name, so that editors offer them; others are a recipe's own.
+    # Tercet's methods are listed by name, so that editors offer them; a recipe may name others.
     methods["properties"] = dict.fromkeys(sorted(METHOD_NAMES), methods["additionalProperties"])
     models = schema["properties"]["models"]
     models["additionalProperties"] = {"anyOf": [{"type": "string"}, models["additionalProperties"]]}
@@ -314,12 +314,12 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def _kinds(annotation: Any) -> set[type[BaseModel]]:
+def _kinds(annotation: Any) -> set[type[Config]]:
     """All models within a type."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Config):
         below = [_kinds(field.annotation) for field in annotation.model_fields.values()]
         return {annotation}.union(*below)
-    return set[type[BaseModel]]().union(*map(_kinds, get_args(annotation)))
+    return set[type[Config]]().union(*map(_kinds, get_args(annotation)))
 
 
 def _describe_losses(definitions: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the names in a recipe mean: models, corpora, methods, and who writes."""
+"""Resolves the names in a recipe: models, corpora, methods, and who writes each method's texts."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -102,9 +102,9 @@ class Resolved:
         return any(method.each == "passages" for method in self.methods.values())
 
 
-# The form of the model that each of these starts from; others start from one of their own form.
+# Forms of models that start from another form; every other form starts from itself.
 _STARTS_FROM = {"vaegpt": "causal", GENSE: "t5"}
-# Where a phase names its backbone, these have a meaning already.
+# Names with a meaning of their own where a phase names its backbone.
 _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
 # A name of the hub that is this close to one of `models:` is taken for a slip.
 _ALIKE = 0.8
@@ -116,7 +116,7 @@ EVALUATOR: Place = ("evaluator",)
 def find_models(
     recipe: Recipe, defined: Mapping[str, Reference], faults: Faults
 ) -> dict[Place, Reference]:
-    """The model at each place that names one, and at `(evaluator,)` the one that scores.
+    """The model at each place that names one; at `(evaluator,)` the model that scores.
 
     defined: the models under `models:`. faults: collects the names that mean nothing.
     """
@@ -152,7 +152,7 @@ def find_judges(
 
 
 def _places(recipe: Recipe) -> Iterator[tuple[Place, str]]:
-    """The places that name a model that encodes or writes texts, but those of phases."""
+    """The places, except in phases, that name a model that encodes or writes texts."""
     for name, settings in recipe.models.items():
         for below, other in settings.models().items():
             if settings.maker is not None:
@@ -176,7 +176,7 @@ def _places(recipe: Recipe) -> Iterator[tuple[Place, str]]:
 
 
 def find_defined(recipe: Recipe) -> dict[str, Reference]:
-    """What each name under `models:` stands for; of a taken one, what it takes.
+    """The model that each name under `models:` stands for.
 
     Raises: Misplaced.
     """
@@ -208,7 +208,7 @@ def find_defined(recipe: Recipe) -> dict[str, Reference]:
 
 
 def _in_order(models: Mapping[str, ModelSettings]) -> list[str]:
-    """The names, each after those that it needs."""
+    """The names of the models, each after the models that it is made from."""
     needs = {
         name: [other for other in settings.models().values() if other in models]
         for name, settings in models.items()
@@ -232,7 +232,7 @@ def _existing(name: str) -> Reference:
 
 
 def _check_spelling(name: str, defined: Mapping[str, Any], place: Place) -> None:
-    """Raises Misplaced for a name that is most likely a misspelt one."""
+    """Raises Misplaced for a name that is most likely a misspelt name of `models:`."""
     if name in defined:
         return
     if alike := nearest(name, defined, _ALIKE):
@@ -250,7 +250,7 @@ def _check_spelling(name: str, defined: Mapping[str, Any], place: Place) -> None
 
 
 def _look_up(name: str, defined: Mapping[str, Reference], place: Place) -> Reference:
-    """A model that encodes or writes texts, or at a place for frequencies counts of tokens."""
+    """A model that encodes or writes texts; for token frequencies, a model that counts tokens."""
     _check_spelling(name, defined, place)
     reference = defined.get(name) or _existing(name)
     if reference.maker == "fit_pair":
@@ -269,7 +269,7 @@ def _look_up(name: str, defined: Mapping[str, Reference], place: Place) -> Refer
 def _check_forms(
     settings: ModelSettings, place: Place, references: Mapping[Place, Reference]
 ) -> None:
-    """A model starts from one of its form, and is judged by one, where the recipe makes that."""
+    """Raises Misplaced if a model starts from, or is judged by, one of the wrong form."""
     form = getattr(settings.made, "form", None)
     if form is None:
         return
@@ -336,7 +336,7 @@ def _find_of_phase(
 
 
 def _find_judge(scorer: str, config: Any, name: str, defined: Mapping[str, Reference]) -> Reference:
-    """The model of a scorer, which must be made by what it needs."""
+    """The model of a scorer. Raises Misplaced if it lacks the maker that the scorer needs."""
     place: Place = ("score", scorer, "model")
     _check_spelling(name, defined, place)
     reference = defined.get(name) or _existing(name)
@@ -360,7 +360,7 @@ def _find_judge(scorer: str, config: Any, name: str, defined: Mapping[str, Refer
     return reference
 
 
-# Kinds of labelled rows that say of no pair that it is false.
+# Kinds of labelled rows that have no false pairs.
 _WITHOUT_FALSE = ("scored", "definitions")
 _ABOVE = (
     "the corpus {!r} is scored, so that only pairs of a high label are paraphrases: give the least "
@@ -371,8 +371,9 @@ _ABOVE = (
 def select_corpora(recipe: Recipe, models: Mapping[Place, Reference], faults: Faults) -> Recipe:
     """The recipe with names of corpora wherever it selects some by role or by leaving them out.
 
-    So renaming a role remakes nothing. Where a step takes rows of all corpora, none is named.
-    models: those that the recipe names, by their places. faults: collects the names that mean
+    Steps depend on these names alone, so renaming a role remakes nothing. A step that takes rows of
+    all corpora names none.
+    models: the models that the recipe names, by their places. faults: collects the names that mean
     nothing; settings with one stay as they are.
     """
     makers, methods = {**recipe.models}, {**recipe.synthesise}
@@ -439,7 +440,7 @@ def _listed(corpora: Sequence[CorpusConfig]) -> str:
 
 
 def _of_maker(recipe: Recipe, name: str, settings: ModelSettings) -> ModelSettings:
-    """With the corpora that the model is made from."""
+    """Fills in the corpora that the model is made from."""
     if settings.maker is None:
         return settings
     place: Place = ("models", name, settings.maker)
@@ -486,9 +487,9 @@ def _to_pretrain(recipe: Recipe, named: Sequence[str], place: Place) -> tuple[st
 
 
 def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
-    """With the labelled corpora that a discriminator learns from: by default all but those of dev.
+    """Fills in the labelled corpora that a discriminator learns from: by default all but dev's.
 
-    pairs: with `corpora` and `dev`.
+    pairs: the discriminator's settings, with `corpora` and `dev`.
     """
     labelled = {corpus.name: corpus for corpus in recipe.labelled}
     if not labelled:
@@ -518,7 +519,7 @@ def _judged(recipe: Recipe, pairs: Any, place: Place) -> Any:
 
 
 def _rewritten(recipe: Recipe, pairs: Any, place: Place) -> Any:
-    """With the corpora whose pairs or sentences a generator is fitted to."""
+    """Fills in the corpora whose pairs or sentences a generator is fitted to."""
     if not pairs.corpora and not recipe.labelled:
         raise Misplaced(
             "missing_key",
@@ -560,7 +561,7 @@ def _paraphrases(
     place: Place,
     remedy: str | None,
 ) -> tuple[str, ...]:
-    """The names of the corpora that are chosen, by default all labelled ones.
+    """The names of the chosen corpora, by default of all labelled corpora.
 
     settings: with `corpora` and `above`. remedy: besides `above`, for a scored corpus that has no
     least label; None: it needs none.
@@ -612,14 +613,14 @@ def shipped_corpora(recipe: Mapping[str, Any]) -> list[str]:
 
 
 def count_apart(documents: Mapping[str, int], shipped: Collection[str]) -> str:
-    """Documents by corpus in words: the user's own, and those that come with Tercet.
+    """Documents by corpus in words: the user's, and the shipped ones.
 
-    Empty where there are only those of one kind.
+    Empty if all documents are the user's, or all are shipped.
     """
     of_tercet = sum(count for corpus, count in documents.items() if corpus in shipped)
-    own = sum(documents.values()) - of_tercet
-    if not own or not of_tercet:
+    yours = sum(documents.values()) - of_tercet
+    if not yours or not of_tercet:
         return ""
-    documents_of_yours = "1 document of yours" if own == 1 else f"{own:,} documents of yours"
+    documents_of_yours = "1 document of yours" if yours == 1 else f"{yours:,} documents of yours"
     come = "1 that comes" if of_tercet == 1 else f"{of_tercet:,} that come"
     return f"{documents_of_yours}, {come} with Tercet"

@@ -1,23 +1,22 @@
-"""What the marks of a recipe's fields ask for, wherever they stand in it."""
+"""Checks what the marks of a recipe's fields ask for, at any depth."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
 from tercet.flows.recipe.faults import Idle, Misplaced, Place
 from tercet.flows.recipe.model import Recipe
+from tercet.models.config import Config
 from tercet.tasks.config import FACTS, WIRED, marked, needs_of
 from tercet.tasks.scoring.score import Measure
 from tercet.tasks.scoring.scorers import SCORERS, filter_scorers, scorers
 from tercet.tasks.synthesis.methods import method_of
 
 
-def configs(value: Any, place: Place = ()) -> Iterator[tuple[Place, BaseModel]]:
+def configs(value: Any, place: Place = ()) -> Iterator[tuple[Place, Config]]:
     """The config itself and all below it, each with its place in the recipe."""
     members: Iterator[tuple[str | int, Any]] = iter(())
-    if isinstance(value, BaseModel):
+    if isinstance(value, Config):
         yield place, value
         fields = type(value).model_fields
         members = ((fields[name].alias or name, member) for name, member in value)
@@ -39,8 +38,8 @@ def find_wired(recipe: Recipe) -> Iterator[Misplaced]:
 
 
 def find_facts(recipe: Recipe) -> set[str]:
-    """Those of FACTS that hold of the recipe."""
-    # Where nothing is made either, `train` is missing, and the rest waits for it.
+    """The names of the FACTS that hold for the recipe."""
+    # A recipe that neither trains nor makes a model lacks `train`: report that fault alone.
     makes = any(model.maker is not None for model in recipe.models.values())
     trains = bool(recipe.train.phases or recipe.whiten) or not makes
     evaluator = recipe.evaluator is not None
@@ -81,7 +80,7 @@ def _settled(value: Any, place: Place, facts: Collection[str], notes: list[Idle]
     if isinstance(value, Mapping):
         below = {key: _settled(one, (*place, key), facts, notes) for key, one in value.items()}
         return below if any(below[key] is not one for key, one in value.items()) else value
-    if not isinstance(value, BaseModel):
+    if not isinstance(value, Config):
         return value
     changes: dict[str, Any] = {}
     for name, field in type(value).model_fields.items():
@@ -102,7 +101,7 @@ def _settled(value: Any, place: Place, facts: Collection[str], notes: list[Idle]
 
 
 def as_written(recipe: Recipe) -> dict[str, Any]:
-    """The recipe in JSON's types, with its defaults and without what the compiler fills in."""
+    """The recipe in JSON's types, with defaults and without keys that the compiler fills in."""
     content = recipe.model_dump(mode="json")
     for place, config in configs(recipe):
         if names := marked(config, WIRED):

@@ -1,5 +1,5 @@
 """Secrets, refused where texts are kept (recipes, overrides, the parameters of flows), and removed
-from texts for others with all else that tells of this machine.
+from published texts, with everything else that tells of this machine.
 """
 
 import re
@@ -8,25 +8,25 @@ from typing import Any
 
 from tercet.tasks.stage import BadInput
 
-# As the services write them that give them out.
+# Tokens in the form that the issuing services write.
 TOKENS = (
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[a-z]-[\w-]{10,}|AIza[\w-]{35}"
     r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
     r"|hooks\.slack\.com/\w+/[\w/-]{20,}|discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}"
-    # A login in a header, by what base64 looks like.
+    # A login in a header, recognised as base64.
     r"|(?i:Basic)\s+(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[A-Za-z0-9+/]{16,}={0,2})"
 )
 # User and password of an address.
 LOGIN = r"://[^\s/]*@"
 WORDS = r"(?:api[_-]?key|token|password|passwd|secret|authorization)"
-# In the query of an address, and in a header.
+# Secrets in the query of an address, and in a header.
 GIVEN = rf"([?&](?:[\w-]*[_-])?(?i:{WORDS}|key|sig|signature)=)[^&#\s'\"`<>]+"
 BEARER = r"(\b(?i:Bearer)\s+)[\w.~+/=-]{8,}"
-# A value whose key says so; a token may be one of a tokenizer.
+# A secret by the name of its key. `token` is left out, since it may be a tokenizer's.
 _SET = r"(?:[^=]*[._-])?(?i:api[_-]?key|password|passwd|secret|authorization)=\s*[^\s]"
-# A page is no worse without them, but a recipe may name the Slovak half of a corpus
-# (cs-sk-opensubtitles2018), or bearer securities.
+# A published page loses nothing if these words are removed, but a recipe may name the Slovak half
+# of a corpus (cs-sk-opensubtitles2018), or bearer securities.
 _NO_SK = r"(?!sk-(?![\w-]*[A-Za-z0-9]{20}))"
 _NO_BEARER = r"(?=\w+\s+\S*\d)"
 _HELD = "|".join((_NO_SK + TOKENS, LOGIN, GIVEN, _NO_BEARER + BEARER))
@@ -50,7 +50,7 @@ def refuse_secrets(where: str, value: Any) -> None:
 
 
 def _texts(key: str, value: Any) -> Iterator[str]:
-    """The texts of a value, those behind a key as `KEY=VALUE`."""
+    """The texts in a value; a text below a key is written as `KEY=VALUE`."""
     if isinstance(value, str):
         yield f"{key}={value}" if key else value
     elif isinstance(value, dict):
@@ -82,7 +82,7 @@ def public(text: str) -> str:
 
 
 def public_values(value: Any) -> Any:
-    """The same for all texts of a JSON value; values whose key names a secret are removed."""
+    """A JSON value with `public` applied to its texts, and without values of secret keys."""
     if isinstance(value, str):
         return public_path(value)
     if isinstance(value, Mapping):

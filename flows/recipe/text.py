@@ -49,7 +49,7 @@ COMMENTS: Mapping[str, str] = {
     "run": "How the run is executed. Nothing here changes a result.",
 }
 
-# What a recipe for a search says instead.
+# Comments of a recipe for a search, in place of those in COMMENTS.
 SEARCH_COMMENTS: Mapping[str, str] = {
     "ingest": (
         "Sentences outside these bounds, in words, are rejected. test and dev are the shares of "
@@ -68,7 +68,7 @@ SEARCH_COMMENTS: Mapping[str, str] = {
 
 
 def check_output(path: Path, text: str | None = None) -> None:
-    """Raises BadInput for a file that exists, unless it holds this text, and for no directory."""
+    """Raises BadInput if the file exists with another text, or if its directory does not exist."""
     check_outside(path)
     same = text is not None and path.is_file() and path.read_bytes() == text.encode()
     if path.exists() and not same:
@@ -109,8 +109,8 @@ def recipe_text(
 ) -> str:
     """The file's text: the heading, then key after key with its comment.
 
-    comments: by key. more: by key, what its comment says besides. hints: by key, lines that can be
-    uncommented as they stand; those of keys that the recipe lacks stand at its end, whole.
+    comments: by key. more: by key, an addition to its comment. hints: by key, lines to uncomment;
+    lines of keys that the recipe lacks stand at its end, with the key.
     """
     blocks = [comment(heading)]
     for key, value in content.items():
@@ -118,7 +118,7 @@ def recipe_text(
         lines = [comment(words)] if words else []
         written = as_yaml({key: value}).split("\n")
         indent = "    " if isinstance(value, list) else "  "
-        # In a list they belong to its first entry.
+        # The hints of a list stand in its first entry.
         entries = [n for n, line in enumerate(written) if line.startswith("  - ")]
         place = entries[1] if isinstance(value, list) and entries[1:] else len(written)
         written[place:place] = [f"{indent}# {hint}" for hint in (hints or {}).get(key, ())]
@@ -130,7 +130,7 @@ def recipe_text(
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """The mapping as people write it: lists indented, bare keys for nothing, a string a line."""
+    """The mapping as people write YAML: lists indented, bare keys for null, a string a line."""
     text = yaml.dump(
         dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=LINE, indent=2
     )
@@ -138,7 +138,7 @@ def as_yaml(value: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Indents lists, those of the top-level keys too."""
+    """Indents all lists, also below top-level keys."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -149,7 +149,7 @@ def _nothing(dumper: yaml.SafeDumper, value: None) -> yaml.ScalarNode:
 
 
 def _string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    # In quotation marks and escapes, a line break is no line of the file.
+    # In quotation marks, a line break is an escape and no new line of the file.
     style = None if value.isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
@@ -159,7 +159,7 @@ _Dumper.add_representer(str, _string)
 
 
 def comment(text: str) -> str:
-    """The text in comment lines of bounded length, without what YAML allows in no comment."""
+    """The text in comment lines of bounded length, without what YAML forbids in comments."""
     words, lines = fold(Reader.NON_PRINTABLE.sub(" ", text)).split(), ["#"]
     for word in words:
         if len(lines[-1]) + 1 + len(word) > LINE:

@@ -160,7 +160,7 @@ def lineage(subject: Subject) -> list[Block]:
 def _graph(
     subject: Subject, parents: Mapping[str, Sequence[str]], steps: Mapping[str, str]
 ) -> "nx.DiGraph[str]":
-    """The families of steps and their dependencies, without edges implied by others."""
+    """The families of steps and their dependencies, without edges that other edges imply."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     for step in subject.steps:
         family = _family(step["step"])
@@ -260,7 +260,7 @@ def _parent_names(parents: Sequence[str], steps: Mapping[str, str]) -> str | Non
 
 
 def _family(step: str) -> str:
-    """The name that the steps of all methods share, or those of all seeds."""
+    """The name that the steps of all methods, or of all seeds, share."""
     name, _, last = step.rpartition(".")
     if step.startswith("synthesise."):
         return "synthesise"

@@ -11,8 +11,8 @@ from tercet.tasks.reasons import SPARE, reason_of
 USED = 4
 REFUSED = 6
 
-# Ids are digests, so the smallest ones are a random sample, the same every time. Texts that come
-# with Tercet only fill the places that the user's own leave.
+# Ids are digests, so the smallest ids are a random sample that never changes. Shipped texts only
+# fill places that the user's texts leave.
 _USED = f"""
 WITH {SHIPPED}, used AS (
     SELECT positive_id AS candidate_id FROM triplets WHERE positive_id IS NOT NULL
@@ -89,7 +89,7 @@ def examples(subjects: Sequence[Subject]) -> Section:
     for method in dict.fromkeys(method for _, method in methods):
         used_items = [_item(row, "good") for row in used if row["method"] == method][:USED]
         refused = [row for row in left if row["method"] == method]
-        # Rejected candidates first, then those that were merely not needed.
+        # Rejected candidates come before candidates that were merely not needed.
         refused.sort(key=lambda row: row["reason"] in SPARE)
         sides = [
             Items(used_items, "In a triplet")

@@ -127,7 +127,7 @@ def space(subjects: Sequence[Subject]) -> Section:
     return Section(GEOMETRY_OF_SPACE.title, blocks, GEOMETRY_OF_SPACE.lead)
 
 
-# Questions in the table, half of them from either end.
+# Questions in the table: half from its beginning, half from its end.
 _SHOWN = 200
 
 
@@ -139,7 +139,7 @@ _SHOWN = 200
     "together.",
 )
 def questions(subject: Subject) -> list[Block]:
-    """A table of the questions, those that gained most first."""
+    """A table of the questions; questions that gained most come first."""
     answered = read_questions(subject.connection, subject.recipe["seed"])
     if not answered:
         return []
@@ -165,7 +165,7 @@ def questions(subject: Subject) -> list[Block]:
     return [Table(heads, rows, caption, "lrrrrrll")]
 
 
-# Each seed has a space of this name: the points are those of the first seed.
+# Each seed has a space of the same name: only the first seed's points are shown.
 _POINTS = """
 SELECT * REPLACE (left(text, 60) AS text) FROM entry_points
 QUALIFY rank() OVER (PARTITION BY name ORDER BY seed) = 1 ORDER BY name, entry_id

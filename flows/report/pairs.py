@@ -132,7 +132,7 @@ def _choose_task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject]
 def _read_cosines(
     subjects: Sequence[Subject], task: str, several: bool
 ) -> list[tuple[str, Floats, Floats]]:
-    """Name, scores and cosines of each model: the untouched one, then the trained ones."""
+    """Name, scores and cosines of each model: the untouched model, then trained models."""
     models: list[tuple[str, Floats, Floats]] = []
     shown: set[str] = set()
     for subject in subjects:

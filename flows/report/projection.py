@@ -58,7 +58,7 @@ def candidate_map(subject: Subject) -> list[Block]:
         if np.isfinite(row["vector"]).all()
     ]
     sources = sum(row["role"] == "source" for row in rows)
-    # Queries are written to passages, which have no vectors here.
+    # Queries are left out: their passages have no vectors here.
     if len(rows) < FEWEST or not sources:
         return []
     began = time.monotonic()

@@ -199,7 +199,7 @@ soft AS (
     SELECT e.source, e.target, e.count FROM kg_edges e SEMI JOIN nodes n ON n.node_id = e.target
     WHERE e.kind = 'soft'
 )"""
-# The same, from sentences that do not come with Tercet.
+# Nodes and soft edges from the user's sentences alone, without shipped sentences.
 _OWN = f"""
 {SHIPPED}, own AS (
     SELECT sentence_id, node_id, count(*) AS times FROM mentions
@@ -212,8 +212,9 @@ _OWN = f"""
     FROM own a JOIN own b ON a.sentence_id = b.sentence_id AND a.node_id <> b.node_id
     GROUP BY ALL
 )"""
-# The entities with the most neighbours, each with its nearest ones: by sentences in common, divided
-# by the root of the neighbour's mentions, since frequent entities share some with everything.
+# The entities with the most neighbours, each with its nearest neighbours. Nearness is the number of
+# common sentences, divided by the root of the neighbour's mentions, since frequent entities share
+# sentences with everything.
 _QUERY = f"""
 WITH {{graph}}, hubs AS (
     SELECT source, count(*) AS neighbours FROM soft

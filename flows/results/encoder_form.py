@@ -58,7 +58,7 @@ def measured_form(store: Store, run: Run | None, artifact: Artifact) -> FormSett
 
 
 def reformed(folder: Path, form: FormSettings) -> Reformed | None:
-    """Both forms, if the directory's encoder differs from what was evaluated."""
+    """Both forms, if the directory's encoder has another form than was evaluated; else None."""
     if form.pooling is None:
         return None
     pooling, template = form_of(folder)
@@ -156,8 +156,8 @@ def versions(folder: Path) -> str:
 def older_files(folder: Path) -> dict[str, str] | None:
     """The files of an encoder's directory that sentence-transformers 5 needs in another form.
 
-    None if only version 6 can read the encoder: one with modules of its own, with several poolings,
-    with other inputs than text, or with a tokenizer that only transformers 5 has.
+    None if only version 6 can read the encoder: if it has custom modules, several poolings, other
+    inputs than text, or a tokenizer that only transformers 5 has.
     """
     modules = _modules(folder)
     tokenizer = read_json(folder / "tokenizer_config.json").get("tokenizer_class")

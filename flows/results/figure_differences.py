@@ -135,8 +135,8 @@ Values: TypeAlias = Mapping[int | None, Value]
 class Gap:
     """One encoder's figure minus another's, with its 95 % interval unless questions are too few.
 
-    visible: the smallest difference that could have been seen. over: what was resampled. seeds:
-    whether that was seeds.
+    visible: the smallest difference that could have been seen. over: the units that were resampled.
+    seeds: whether these were seeds.
     """
 
     mean: float
@@ -164,12 +164,12 @@ class FigureDifference:
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """The figure's name for people."""
         return self.one.name if self.one.transductive else self.other.name
 
     @property
     def few(self) -> bool:
-        """Whether either has too few questions to tell a gain from chance."""
+        """Whether either figure has too few questions to tell a gain from chance."""
         return self.one.few or self.other.few
 
     @property
@@ -184,7 +184,7 @@ class FigureDifference:
 
     @property
     def counted(self) -> str:
-        """What the figure counts, such as queries."""
+        """The unit that the figure counts, such as queries."""
         return COUNTED.get(self.one.metric.suite, "examples")
 
     @cached_property
@@ -211,7 +211,7 @@ def compare_values(
 ) -> Gap | None:
     """Ours minus theirs, over common seeds or, with one training each, common queries or pairs.
 
-    drawn: resamples the queries or pairs; None if the two sides have others.
+    drawn: resamples the queries or pairs; None if the two sides have different ones.
     """
     from tercet.models.measures.resampling import compare_seeds
 

@@ -68,12 +68,12 @@ class Figure:
 
     @property
     def name(self) -> str:
-        """Its name for people, with a mark if it is transductive."""
+        """The figure's name for people, with a mark if it is transductive."""
         return self.unmarked + (metric_names.TRANSDUCTIVE if self.transductive else "")
 
     @property
     def unmarked(self) -> str:
-        """Its name for people."""
+        """The figure's name for people, without the mark."""
         task = self.metric.task.replace("_", " ")
         if self.metric.suite in ("awareness", "pairs", "fact_order"):
             task = f"{self.metric.suite.replace('_', ' ')} {task}"
@@ -82,7 +82,7 @@ class Figure:
 
     @property
     def headline(self) -> bool:
-        """Whether it is of a whole set: not of a part, and the usual average of several files."""
+        """Whether the figure is of a whole set; of several files, the usual average."""
         return self.metric.suite not in ("sts", "fact_order") or self.metric.subset == "all"
 
     @property
@@ -92,13 +92,13 @@ class Figure:
 
     @property
     def few(self) -> bool:
-        """Whether it has too few questions to tell a gain from chance."""
+        """Whether the figure has too few questions to tell a gain from chance."""
         sides = (self.before, *self.after.values(), *self.gains.values())
         return any(value is not None and is_few(value.n) for value in sides)
 
     @property
     def fixed(self) -> bool:
-        """Whether it does not depend on the encoder, such as a ranking by BM25."""
+        """Whether the figure does not depend on the encoder, as for a ranking by BM25."""
         same = self.before is not None and {v.value for v in self.after.values()} == {
             self.before.value
         }
@@ -188,7 +188,7 @@ def as_table(figures: Iterable[Figure]) -> pa.Table:
 
 
 def of_tasks(figures: Iterable[Figure]) -> list[Figure]:
-    """These figures without those on the geometry of the space."""
+    """These figures, without figures on the geometry of the space."""
     return [figure for figure in figures if not figure.metric.of_geometry]
 
 

@@ -67,7 +67,7 @@ def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
 
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
-    """The same for rows like document pairs."""
+    """The training rows that are like document pairs, as `_half_rows` describes them."""
     sources = {source for phase in recipe.train.phases for source in phase.sources()}
     # A table's column of titles is both the pairs' query and the title of the passages.
     titled = any((corpus.query or "").lower() == "title" for corpus in recipe.unlabelled)
@@ -118,14 +118,14 @@ def first_look(
     files = (recipe.get("evaluate") or {}).get("fact_order") or {}
     of_tercet = {task for task, file in files.items() if is_shipped(file)}
     shipped = shipped_corpora(recipe)
-    # Queries of the natural pairs; if none moved, halves.
+    # Show queries of the natural pairs or, if none moved, halves.
     moved = (_queries(connection, models, seed, shipped, task) for task in _TABLES)
     shown = _questions(connection, seed) or next(filter(None, moved), [])
     return [*shown, *_fact(connection, models, seed, of_tercet)]
 
 
 def _questions(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
-    """The questions that gained and lost most; empty if none did either."""
+    """The questions that gained and lost most; empty if no question did."""
     rows = read_questions(connection, seed)
     gained = [row for row in rows if row["gain"] > 0]
     lost = [row for row in rows if row["gain"] < 0]

@@ -79,7 +79,7 @@ class Table:
 
     @cached_property
     def marks(self) -> list[str]:
-        """What the marks in its cells mean."""
+        """The meanings of the marks in its cells."""
         shown = [row for row in self.rows if row.get("depth", FIRST) < FOLDED]
         marks = {
             WHY_TOO_FEW: any(

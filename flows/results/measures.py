@@ -24,12 +24,12 @@ from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS
 
 @cache
 def all_measures() -> Mapping[str, Measure]:
-    """Ours and those of installed packages, by name. Raises: Unusable for an invalid one."""
+    """Tercet's and installed packages' measures, by name. Raises: Unusable for an invalid one."""
     return with_installed("tercet.measures", MEASURES)
 
 
 def read_measures(subject: Subject, brief: bool = False) -> dict[str, tuple[Measure, Table]]:
-    """The measures of which the run has figures, by name. brief: only those of a summary."""
+    """The measures of which the run has figures, by name. brief: only measures of a summary."""
     return {
         name: (measure, table)
         for name, measure in all_measures().items()
@@ -38,7 +38,7 @@ def read_measures(subject: Subject, brief: bool = False) -> dict[str, tuple[Meas
 
 
 def _pivot(metrics: Collection[str], ends: Collection[str] = ()) -> str:
-    """SQL for one column per metric, with the ends of its interval for those in `ends`."""
+    """SQL for one column per metric; for metrics in `ends`, with the ends of the interval."""
     columns = []
     for metric in metrics:
         where = f"FILTER (metric = {quoted(metric)})"
@@ -94,7 +94,7 @@ _GENERATED = {
     "length": "length",
     "perplexity": "perplexity",
 }
-# Gains in cosine over a control at the same share of other words, and what the control does.
+# Gains in cosine over a control, and how the control changes the same share of words.
 _OVER = {
     "gain_over_replaced": "words replaced at random",
     "gain_over_deleted": "words deleted at random",
@@ -218,7 +218,7 @@ RELIABILITY = Measure(
 )
 
 # Candidates that have a probability, by their writers. Only the scorer that decides refuses
-# candidates, so the others have no counts.
+# candidates, so other scorers have no counts.
 CANDIDATES_JUDGED = Measure(
     "candidates_judged",
     "Candidates by their judges",
@@ -310,7 +310,7 @@ DEFINITIONS = Measure(
     "In percent; means over seeds.",
 )
 
-# Random sentences count in the triplets alone: they only replace missing negatives.
+# Random sentences count only in the triplets, since they only replace missing negatives.
 FUNNEL = Measure(
     "funnel",
     "From corpus to triplets",

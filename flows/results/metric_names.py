@@ -37,7 +37,7 @@ COUNTED = {
     "pairs": "pairs",
     "reranking": "queries",
 }
-# Without --metric: the first of these that any arm has.
+# The metrics shown without --metric: the first that any arm has.
 DEFAULTS = (
     "retrieval document_pairs test recall@1",
     "sts STS all spearman",
@@ -63,16 +63,16 @@ class Metric:
 
     @property
     def of_geometry(self) -> bool:
-        """Whether it describes the space rather than a task."""
+        """Whether the metric describes the space rather than a task."""
         return self.name in GEOMETRY
 
     @property
     def of_dev(self) -> bool:
-        """Whether it is measured on dev."""
+        """Whether the metric is measured on dev."""
         return self.subset == "dev" or self.task.endswith(" dev")
 
     def on_dev(self) -> "Metric | None":
-        """The same on dev, if it exists there; for the years of STS, STS-B's dev set."""
+        """The metric on dev, None if dev lacks it; for the years of STS, STS-B's dev set."""
         if self.of_dev:
             return self
         if self.suite == "retrieval":
@@ -85,7 +85,7 @@ class Metric:
         return None
 
     def on_test(self) -> "Metric":
-        """The same on test."""
+        """The metric on test."""
         if not self.of_dev:
             return self
         subset = "test" if self.subset == "dev" else self.subset
@@ -112,7 +112,7 @@ TOO_FEW = "too few"
 WHY_TOO_FEW = (
     f"{TOO_FEW.capitalize()}: fewer than {FEW} questions cannot tell a difference from chance."
 )
-# Suites whose questions are held out of the corpus; the others come from files.
+# Suites whose questions are held out of the corpus; other suites come from files.
 _HELD_OUT = ("retrieval", "labels")
 
 

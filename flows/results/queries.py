@@ -30,7 +30,7 @@ _LISTS = re.compile("information_schema|duckdb_|pg_|sqlite_|pragma|show|describe
 def connect(
     store: Store, run_ref: str | None, query: str | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """The tables of all stages; those that no run has reached are empty.
+    """The tables of all stages; a table that no run has reached is empty.
 
     Columns that older rows lack are NULL. query: opens only the tables that this query names.
     """
@@ -87,7 +87,7 @@ def list_warnings(warnings: list[Row]) -> list[str]:
 
 
 def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
-    """The artifact that `ref` names; given a run, steps and tables are those of that run.
+    """The artifact that `ref` names; with `run_ref`, a step or table of that run.
 
     Raises: StoreError for an unknown name, BadInput if the run has not reached it or if the
         artifact was removed.

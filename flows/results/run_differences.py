@@ -61,7 +61,7 @@ def compare_steps(store: Store, a: Mapping[str, Any], b: Mapping[str, Any]) -> l
 
 
 def describe_step(difference: StepDifference) -> str:
-    """What differs, in one line."""
+    """A line that names what differs."""
     if difference.a is None or difference.b is None:
         return f"only {'A' if difference.b is None else 'B'} has it"
     after = [f"reads {', '.join(difference.after)}"] if difference.after else []
@@ -120,7 +120,7 @@ EXAMPLES = 2
 _MADE_BY = "made_by"
 # Columns that do not describe a row's content.
 _PASSED_OVER = {"model_version", "rows_per_second", _MADE_BY}
-# Files are gone or damaged, or the disk or memory is full: the other tables are still compared.
+# Files are gone or damaged, or disk or memory is full: further tables are still compared.
 _UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.OutOfMemoryException)
 
 
@@ -153,7 +153,7 @@ def compare_rows(
     a: Mapping[str, Any],
     b: Mapping[str, Any],
 ) -> Iterator[TableDifference]:
-    """Compares the tables of these steps, in order, also those whose rows turn out to be the same.
+    """Compares the tables of these steps, in order, including tables whose rows turn out equal.
 
     a, b: runs as `storage.runs` has them.
 
@@ -280,7 +280,7 @@ def _compare(
     shown = ", ".join(map(quoted_name, dict.fromkeys([*key, *rest])))
     examples = {}
     for kind in counts:
-        # Ordered by digest: the same examples every time.
+        # Rows are ordered by digest, so that every call shows the same examples.
         some = (
             f"(SELECT DISTINCT k FROM differing WHERE kind = '{kind}' ORDER BY k LIMIT {EXAMPLES})"
         )

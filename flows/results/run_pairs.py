@@ -38,7 +38,7 @@ OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES[:2])
 class RunPairs:
     """The pairs of one run and its recipe's own files, with the settings that `evaluate` uses.
 
-    Defaults are those without a run.
+    Defaults apply without a run.
 
     seed: draws pairs and resamples. batch_size: the shape of a batch swaps the ranks of nearly
         equal cosines, which changes rank correlations.

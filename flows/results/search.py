@@ -70,8 +70,8 @@ class Passages:
     """A run's passages, loaded for any number of queries.
 
     ways: for each of `AFTER`, `BEFORE` and `BM25` that the run has: the ids of the passages, and a
-    function that finds their places. missing: why the run lacks the other ways. left_out: ids that
-    are never found.
+    function that finds their places. missing: why the run lacks a way. left_out: ids that are never
+    found.
     """
 
     run: runs.Run
@@ -128,9 +128,9 @@ def search(passages: Passages, query: str, count: int = 5, by: str | None = None
     """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
 
     Passages that come with Tercet are found only if the run has no others.
-    Ranks run from 1 to `DEPTH`. Rows are in the order of `by`; else of encoder and BM25 together
-    (`rankings.fuse`), then of the trained encoder, the untouched one and BM25. A way without
-    vectors in the run has no ranks.
+    Ranks run from 1 to `DEPTH`. Rows are in the order of `by`. By default they are in the order of
+    encoder and BM25 together (`rankings.fuse`), then of the trained encoder, the untouched encoder
+    and BM25. A way without vectors in the run has no ranks.
 
     Raises: BadInput for an empty query, and for an unknown or missing way.
     """
@@ -242,7 +242,7 @@ def _by_vectors(store: Store, run: runs.Run, way: str) -> tuple[_Ids, _Find]:
     return _ids(rows, passage_vectors.STAGE.name), find
 
 
-# A search from Python calls it for every query.
+# Cached, since a search from Python calls this function for every query.
 @lru_cache(maxsize=len(STEPS))
 def load_as_made(folder: Path, config: passage_vectors.PassageVectorsConfig) -> Any:
     """The encoder in the form that made the vectors. Raises BadInput if it cannot be loaded."""
@@ -284,7 +284,7 @@ def _ids(rows: Rows, table: str) -> _Ids:
 
 
 def _shipped(rows: Rows, run: runs.Run) -> set[int]:
-    """The ids of the passages that come with Tercet; empty if there are no others."""
+    """The ids of the shipped passages; empty if all passages are shipped."""
     corpora = shipped_corpora(run["recipe"])
     if not corpora:
         return set()

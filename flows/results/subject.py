@@ -87,7 +87,7 @@ class Subject:
 
     @property
     def seconds(self) -> float | None:
-        """From the start to the end."""
+        """Seconds from the run's start to its end."""
         if not self.run["ended"]:
             return None
         began = datetime.fromisoformat(self.run["started"])

@@ -22,7 +22,7 @@ from tercet.storage.store import Store
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.methods import SynthesiseConfig
 
-# Whose code is part of the key of a fitted generator's answer.
+# Modules whose code is part of the key of a fitted generator's answer.
 _DECODING = ("tercet.models.generators", "tercet.models.vaegpt")
 
 
@@ -72,7 +72,7 @@ def digested(
     """The requests with their pool keys: digests of prompt, shots, model, sampling, schema and
     seed.
 
-    Of a fitted generator's prompt the source counts by itself, since it alone may be cut.
+    In a fitted generator's prompt the source is digested separately, since only it may be cut.
     """
     # Keyed by object identity, so the objects are kept alive with their digests.
     bases: dict[tuple[int, int, int], tuple[Request, Any]] = {}
@@ -96,7 +96,8 @@ def digested(
 
 
 def served(config: SynthesiseConfig, folder: Path) -> tuple[LlmSettings, Wire]:
-    """How vLLM serves a fitted generator: as a base model that reads the generator's own layout.
+    """How vLLM serves a fitted generator: as a base model whose prompts have the generator's
+    layout.
 
     Raises Unusable for T5, and for a directory without a layout.
     """
@@ -155,5 +156,5 @@ def check_engine(
 
 @cache
 def _decoding(modules: tuple[str, ...]) -> str:
-    """The digest of the modules that decode, and of what they import for that."""
+    """The digest of the modules that decode, and of the modules that they import."""
     return fingerprint.digest(code.code_digests(modules, within=_DECODING))

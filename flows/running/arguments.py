@@ -8,7 +8,7 @@ DEFAULT_STORE = "./tercet-store"
 
 
 def usual_store() -> str:
-    """Where artifacts live, if nobody says so: $TERCET_STORE, else a folder here."""
+    """The store when none is named: $TERCET_STORE, else a folder in the working directory."""
     return os.environ.get("TERCET_STORE") or DEFAULT_STORE
 
 
@@ -17,7 +17,7 @@ class RunArguments:
     """The arguments of `tercet run`.
 
     overrides: `KEY=VALUE`; later ones win. retry_failed: whether to ask again about rows that the
-    language model failed to answer; applies to one run, not to those that resume it.
+    language model failed to answer; applies to one run, not to runs that resume it.
     """
 
     recipe: str

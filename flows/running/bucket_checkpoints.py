@@ -3,8 +3,8 @@
     artifacts/<step>/<version>/files/checkpoint/newest.json     path in the scratch to object
                                                 <unique>/…      the files
 
-Checkpoints lie in the part's scratch, on this machine, and only on it where the store is a
-directory. What lies in the bucket goes with the artifact's end, or with the artifact.
+Checkpoints lie in the part's scratch on this machine; a store in a directory has no copy of them.
+The copy in a bucket is deleted when the artifact is finished, or with the artifact.
 """
 
 import os
@@ -23,13 +23,13 @@ from tercet.storage.store import StoreError, clear_errors, json_bytes
 
 SECONDS = 600.0
 _PARTS = "part-*"
-# Whole by its name: see `tercet.models.training.checkpoints`.
+# A folder of this name holds a whole checkpoint (`tercet.models.training.checkpoints`).
 _CHECKPOINTS = "checkpoint-*"
 
 
 @contextmanager
 def kept_in_bucket(artifact: Artifact, say: Callable[[str], None]) -> Iterator[None]:
-    """While a step trains: fetches its checkpoint if there is none here, and puts newer ones."""
+    """While a step trains: fetches a checkpoint if none is here, and uploads newer checkpoints."""
     if isinstance(artifact.store.objects, Folder):
         yield
         return
@@ -45,9 +45,9 @@ def kept_in_bucket(artifact: Artifact, say: Callable[[str], None]) -> Iterator[N
 
 
 def _fetch(artifact: Artifact, say: Callable[[str], None]) -> dict[str, str]:
-    """Puts the bucket's checkpoint into the scratch if there is none; returns what it consists of.
+    """Puts the bucket's checkpoint into the scratch if there is none; returns its files.
 
-    One that is not all there counts for nothing.
+    An incomplete checkpoint is ignored.
     """
     store, scratch = artifact.store, artifact.scratch()
     newest: dict[str, str] = store.get_json(f"{_folder(artifact)}/newest.json") or {}
@@ -73,18 +73,19 @@ def _fetch(artifact: Artifact, say: Callable[[str], None]) -> dict[str, str]:
 
 def _keep(artifact: Artifact, standing: dict[str, str], done: threading.Event) -> None:
     while not done.wait(SECONDS):
-        # Without it, nothing is lost but the time of another machine.
+        # A failed upload costs nothing but the time of another machine.
         with suppress(StoreError, OSError):
             standing = _put(artifact, standing, done)
 
 
 def _put(artifact: Artifact, standing: dict[str, str], done: threading.Event) -> dict[str, str]:
-    """Puts the newest checkpoints over those that stand; returns what they consist of."""
+    """Uploads the newest checkpoints in place of `standing`; returns their files."""
     store, scratch, unique = artifact.store, artifact.scratch(), uuid4().hex[:12]
     with TemporaryDirectory(prefix=STAGING, dir=scratch) as aside:
         newest = {}
         for name in _linked(scratch, Path(aside)):
-            # Under its name there never was another content.
+            # A name stands for one content for ever, so a file that the bucket has is not sent
+            # again.
             newest[name] = standing.get(name) or f"{_folder(artifact)}/{unique}/{name}"
             if name not in standing and not done.is_set():
                 store.put_file(newest[name], Path(aside, name))
@@ -101,7 +102,7 @@ def _linked(scratch: Path, aside: Path) -> list[str]:
 
     Raises FileNotFoundError if they were replaced meanwhile.
     """
-    # Large, and loaded by any training.
+    # This import is large; a training loads it anyway.
     from tercet.models.training.checkpoints import latest
 
     names = []

@@ -31,27 +31,27 @@ class Executor(Protocol):
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
         """Makes and commits all of these parts; `show` gets (1, 1, "parts") after each.
 
-        What the stage has loaded for them goes with the last one.
+        Models that the stage has loaded are freed after the last part.
 
         Raises the error of the first part that fails; finished parts are kept.
         """
 
     def close(self) -> None:
-        """Frees what it holds between two steps; a later `map` takes it again."""
+        """Frees resources that are held between steps; a later `map` takes them again."""
 
 
 class Threads:
     """Several parts at once in threads, of a stage that asks a language model.
 
-    The next part's requests are sent while the last answers of one arrive. If a part fails,
-    `cancel` stops the others' waiting for answers.
+    A part's last answers arrive while the next part's requests are sent. If a part fails, `cancel`
+    stops other parts from waiting for answers.
     """
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self._cancel = cancel
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
-        """As `Executor.map`; `show` gets the answers so far, and how many are expected."""
+        """Like `Executor.map`, but `show` gets the answers so far, and how many are expected."""
         answers: dict[int, tuple[int, int]] = {}
         pool = ThreadPoolExecutor(min(PARTS_AT_ONCE, max(len(parts), 1)), "asking")
         waiting = {
@@ -64,7 +64,7 @@ class Threads:
                     future.result()
                 if answers:
                     counts = list(answers.values())
-                    # Parts that have not started are assumed to ask as much as the others.
+                    # Parts that have not started are assumed to ask as much as started parts.
                     expected = sum(total for _, total in counts) * len(parts) // len(counts)
                     show(sum(count for count, _ in counts), expected, "answers")
         except BaseException:
@@ -74,7 +74,7 @@ class Threads:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """Nothing outlasts `map`."""
+        """Does nothing: no resource outlasts `map`."""
 
 
 def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:
@@ -92,10 +92,10 @@ class Processes:
 
     They are plain processes inside a step's one Prefect task rather than one task run per part: a
     task run costs milliseconds and 18 KB in Prefect's database, and the store records each part
-    anyway. A single part is made in this process. On GPUs there is a process a card, and a card
+    anyway. A single part is made in this process. On GPUs there is one process per card, and a card
     serves one process of the machine at a time.
 
-    say: tells what it waits for.
+    say: gets a line when the executor has to wait.
     """
 
     def __init__(self, workers: int, say: Callable[[str], None] = lambda text: None) -> None:
@@ -104,7 +104,7 @@ class Processes:
         self._children: list[Child] = []
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
-        """As `Executor.map`."""
+        """Makes the parts in processes; see `Executor.map`."""
         cards = gpus.cards() if order.resources.device == "cuda" else ()
         computes = bool(cards) and bool(order.models or order.step.stage.model)
         most = len(cards) if computes else self._workers
@@ -146,7 +146,7 @@ class Processes:
             for child in () if failed else children:
                 child.connection.send(None)
         except KeyboardInterrupt:
-            # Without waiting for the parts that they are making.
+            # The processes end at once, without finishing their parts.
             self._end(BaseProcess.terminate)
             raise
         except (EOFError, ConnectionError) as error:
@@ -207,7 +207,7 @@ def _serve(connection: Connection, parent: int) -> None:
 
 
 def _free_memory() -> None:
-    """Frees what the last step has loaded, on the GPU too, which others need now."""
+    """Frees models of the last step, also on the GPU, which other processes need now."""
     gc.collect()
     if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# A file a card, in a folder that all processes of the machine see, whoever starts them.
+# One file per card, in a folder that all users' processes on the machine see.
 TURNS = Path("/tmp/tercet-gpus")
 _POLL = 0.1
 _LINE = re.compile(r"^ *(GPU|MIG) .*\(UUID: (\S+)\)", re.MULTILINE)
@@ -35,7 +35,7 @@ def cards() -> tuple[Card, ...]:
     listed = visible(os.environ.get(VISIBLE), _listed())
     if listed or VISIBLE in os.environ:
         return listed
-    # Of another maker, or there is no nvidia-smi.
+    # Cards of another maker than NVIDIA, or a machine without nvidia-smi.
     import torch
 
     return tuple(Card(str(number), str(number)) for number in range(torch.cuda.device_count()))
@@ -44,9 +44,9 @@ def cards() -> tuple[Card, ...]:
 def visible(setting: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card, ...]:
     """The cards of the machine that a process may use.
 
-    told: the value of `CUDA_VISIBLE_DEVICES`, None where it is not set: numbers, or UUIDs, whose
-    ends may be missing. As in CUDA, nothing counts from one on that does not exist.
-    listed: as from `parse_cards`; empty where it is not known.
+    setting: the value of `CUDA_VISIBLE_DEVICES`, None if it is not set: numbers, or UUIDs, whose
+    ends may be missing. As in CUDA, a card that does not exist ends the list.
+    listed: as from `parse_cards`; empty if unknown.
     """
     every = [card for of_gpu in listed for card in of_gpu]
     if setting is None:
@@ -64,7 +64,7 @@ def visible(setting: str | None, listed: Sequence[Sequence[Card]]) -> tuple[Card
 
 
 def parse_cards(text: str) -> list[list[Card]]:
-    """The cards in what `nvidia-smi -L` prints: of each itself, or what it is cut into."""
+    """The cards in the output of `nvidia-smi -L`; for a card that is cut, its slices."""
     gpus: list[list[Card]] = []
     for kind, uuid in _LINE.findall(text):
         if kind == "GPU":
@@ -76,7 +76,7 @@ def parse_cards(text: str) -> list[list[Card]]:
 
 
 def assign(cards: Sequence[Card], count: int) -> tuple[Card | None, ...]:
-    """The card of each of so many processes: one each, and in turn where there are too few."""
+    """A card for each of `count` processes; with too few cards, processes share them in turn."""
     return tuple(cards[place % len(cards)] if cards else None for place in range(count))
 
 
@@ -84,7 +84,7 @@ def assign(cards: Sequence[Card], count: int) -> tuple[Card | None, ...]:
 def turn(cards: Sequence[Card], say: Callable[[str], None]) -> Iterator[None]:
     """Computes on these cards while no other process does; the system ends a killed one's turn."""
     with ExitStack() as held:
-        # In one order, so that no two wait for each other.
+        # Every process takes cards in this order, so that no two wait for each other.
         for card in sorted(cards, key=lambda card: card.key):
             handle = _opened(card)
             held.callback(os.close, handle)
@@ -105,9 +105,9 @@ def _opened(card: Card) -> int:
         TURNS.mkdir()
         TURNS.chmod(0o1777)
     path = TURNS / re.sub(r"[^A-Za-z0-9._-]", "_", card.key)
-    # Whoever has an account may put a link there, or a pipe that nobody writes.
+    # Any user may have put a link at this path, or a pipe that nobody writes.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    # Another user's may be opened there, but not with O_CREAT.
+    # The system opens another user's file here, but not with O_CREAT.
     with suppress(FileNotFoundError):
         return os.open(path, flags)
     return os.open(path, flags | os.O_CREAT, 0o644)

@@ -1,9 +1,9 @@
 """Connects a run's steps to the models that answer them, through the pool and the ceilings.
 
 A request whose answer is in the store is never sent again. The rest go to the recipe's endpoints,
-to a vLLM server of ours, or to a fitted generator in this process. The model is started for the
-first request that the pool cannot answer, and ended before the next one starts or another stage
-needs its memory.
+to a vLLM server of ours, or to a fitted generator in this process. A model is started for the first
+request that the pool cannot answer, and ended before the next model starts or another stage needs
+its memory.
 """
 
 import json
@@ -66,7 +66,7 @@ class LlmSession:
         self._pool: Pool = open_pool(store, recipe.name, run_id)
         self._lock = threading.Lock()
         self._client: Client | Local | None = None
-        # The digest of the model behind the client: one is up at a time.
+        # The digest of the model behind the client; one model is up at a time.
         self._serves = ""
         self._engine: Engine | None = None
         self._fault: Exception | None = None
@@ -97,7 +97,7 @@ class LlmSession:
         return ask
 
     def warnings(self) -> Iterator[StageWarning]:
-        """What shows, since the last call, that one of the recipe's endpoints is not well."""
+        """Warnings, since the last call, about endpoints that are not well."""
         from tercet.models.llm.client.client import Client
 
         warnings, self._told = self._told, []
@@ -135,7 +135,7 @@ class LlmSession:
             engine, self._engine = self._engine, None
             engine.stop()
             if self._fault is None:
-                # If the server failed, its error has named the log.
+                # The folder of a failed server stays, since the error names the log in it.
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(
@@ -166,9 +166,9 @@ class LlmSession:
         who: Identity,
         turn: ExitStack,
     ) -> Iterator[Request]:
-        """The requests without an answer in the pool; answers to the others go to `recalled`.
+        """The requests without an answer in the pool; answers from the pool go to `recalled`.
 
-        Before the first of them this run takes a lock on the model and method, so that two
+        Before the first such request this run takes a lock on the model and method, so that two
         concurrent runs do not both pay for the same answers.
         """
         waited = False
@@ -219,7 +219,7 @@ class LlmSession:
     def _ready(self, answerer: _Answerer) -> "Client | Local":
         """The client of this model, with a running server, or the model in this process."""
         with self._lock:
-            # A failure for one part is not retried for the next.
+            # A model that failed for one part is not started again for the next part.
             self._raise_fault()
             if self._client is not None and self._serves != answerer.who.digest:
                 self._end()
@@ -231,7 +231,7 @@ class LlmSession:
                     raise
                 self._serves = answerer.who.digest
                 if self._fault is not None:
-                    # Cancelled meanwhile, when there was no client to close yet.
+                    # The run was cancelled before there was a client to close.
                     self._end()
                     raise self._fault
             return self._client
@@ -278,7 +278,7 @@ class LlmSession:
             return Client(endpoints, wire, settings, answerer.who.label, record, _nothing)
         assert folder is not None
         if llm.api == "chat" and not has_chat_template(folder):
-            # Told before a server is started for nothing.
+            # Report this before a server is started for nothing.
             raise Unusable(
                 "unfit_model",
                 f"The model {folder} has no chat template: set llm.api: completions, or use a chat "
@@ -361,16 +361,16 @@ def _recalled(request: Request, response: Response) -> Answer:
 
 
 def _sweep(store: Store) -> None:
-    """Removes the remains of killed runs' servers, except those still running."""
+    """Removes the remains of killed runs' servers, except servers that still run."""
     for folder in (store.work / "scratch").glob(f"{ENGINE}*"):
         if locks.is_held(store, f"run-{folder.name.removeprefix(ENGINE)}"):
-            # Perhaps in another container, where its processes have numbers of their own.
+            # The run may be in another container, whose process ids mean nothing here.
             continue
         try:
             pids = json.loads((folder / "vllm.json").read_text())
         except (OSError, ValueError):
             continue
-        # The file names a port too, whose number is some other process's id.
+        # The file also holds a port, whose number may be some other process's id.
         ours = [pids.get(name) for name in ("server", "supervisor")]
         if not any(locks.alive(pid) for pid in ours if isinstance(pid, int)):
             shutil.rmtree(folder, ignore_errors=True)

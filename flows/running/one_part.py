@@ -143,7 +143,7 @@ def model_folder(store: Store, step: Step, model: Model, version: str) -> Path:
     if isinstance(model, Weights):
         return fingerprints.model_path(model.name)
     if isinstance(model, Tagged):
-        # What the tag named when the run began: it may have moved since.
+        # The version that the tag named when the run began: the tag may have moved since.
         folder, name = fingerprints.made_model(store, version), f"tag:{model.name}"
     else:
         folder, name = open_artifact(store, model.step, version).model_dir(), model.step
@@ -157,12 +157,13 @@ def commit_part(
 ) -> None:
     """Makes and commits one part.
 
-    apart: a folder for this attempt's scratch files, which the next one does not find.
+    apart: a folder for this attempt's scratch files, which the next attempt does not find.
     """
     artifact = order.artifact()
     scratch = apart or artifact.scratch() / f"part-{part.index:05d}"
     scratch.mkdir(parents=True, exist_ok=True)
-    # Of this attempt alone, whoever else makes the same part; the stage manages its scratch files.
+    # Only this attempt uses this folder, even if another process makes the same part; the stage
+    # manages its scratch files.
     staging = Path(mkdtemp(prefix=STAGING, dir=apart or artifact.scratch()))
     resources = replace(order.resources, progress=progress)
     reads = parts.reads(order.step, order.inputs, part.driving)

@@ -38,9 +38,10 @@ Say = Callable[[str], None]
 class RunHandle:
     """A run in progress.
 
-    llm: set if some step asks a language model. end_info: what the record of its end will say.
-    compared: the steps whose files are known to be what their records say. whole: manifests of the
-        artifacts that a bucket had, finished and whole, once this run had noted that it uses them.
+    llm: set if some step asks a language model. end_info: contents of the record of its end.
+        compared: the steps whose files are known to match their records.
+    whole: manifests of artifacts that were finished and whole in a bucket after this run had noted
+        that it uses them.
     """
 
     plan: RunPlan
@@ -79,7 +80,7 @@ def make_artifact(
     standing, wait = artifact.plan(), collecting(handle.say)
     if step.is_kept:
         return _keep(handle, step, prints, artifact, began)
-    # What is found in the store is noted before anybody may delete it.
+    # Artifacts that are found are noted as used before a collection may delete them.
     with locks.hold(handle.store, runs.COLLECTION, wait):
         recalled = _recalled(handle, step, prints, standing) or _continued(handle, step, prints)
         runs.use(handle.store, handle.run_id, [f"{one.step}@{one.version}" for one in recalled])
@@ -87,7 +88,7 @@ def make_artifact(
     warnings = _tell(handle, step, order.models, findings_before(step.config))
     sources = {entry["source"] for entry in standing or () if "source" in entry}
     if not sources <= order.driving.keys():
-        # Its inputs were made again, by a version that writes other bytes.
+        # The step's inputs were made again, by a version of a library that writes other bytes.
         artifact.repair(anew=True)
         standing = None
     if standing is None:
@@ -108,7 +109,7 @@ def make_artifact(
                 show(1, 1, "parts")
     pending = [part for part in pending if part.key not in reusable]
     for left in artifact.scratch().glob(f"{STAGING}*"):
-        # A killed attempt's: nobody else makes this artifact now.
+        # These files are a killed attempt's, since nobody else makes this artifact now.
         shutil.rmtree(left, ignore_errors=True)
     if step.stage.model or step.stage.asks is not None:
         # A training or a model server needs the memory of processes that wait.
@@ -130,7 +131,7 @@ def make_artifact(
 def _keep(
     handle: RunHandle, step: Step, prints: Fingerprint, artifact: Artifact, began: float
 ) -> dict[str, Any]:
-    """The rows of the version that is kept, which are not copied, and what it lacks."""
+    """Refers to the rows of the kept version without copying them; returns the manifest."""
     source = open_artifact(handle.store, step.name, str(prints.kept))
     records, manifest = source.records(), source.manifest()
     assert manifest is not None
@@ -150,7 +151,7 @@ def _manifest(
     began: float,
     at_once: bool = False,
 ) -> dict[str, Any]:
-    """What is recorded of a step whose parts are all there.
+    """The record of a step whose parts are all made.
 
     began: by the monotonic clock. at_once: all parts were made since then, none reused.
     """
@@ -251,7 +252,8 @@ def _recalled(
 ) -> list[Artifact]:
     """Complete earlier versions of the step that differ only in their inputs.
 
-    An existing plan names the versions that it was made with: newer ones would change its parts.
+    An existing plan names the versions that it was made with: newer versions would change its
+    parts.
     """
     if not (isinstance(step.stage.cut, Planned) and step.stage.cut.recalls):
         return []
@@ -279,7 +281,7 @@ def _recalled(
 
 
 def _continued(handle: RunHandle, step: Step, prints: Fingerprint) -> list[Artifact]:
-    """Of a stage that continues: the version of the recipe's last run with the same config."""
+    """For a stage that continues: the version from the recipe's last run with the same config."""
     if not (isinstance(step.stage.cut, OnePart) and step.stage.cut.continues):
         return []
     for run in runs.list_runs(handle.store):
@@ -333,8 +335,8 @@ def part_order(
 ) -> PartOrder:
     """The order of a step whose inputs are these files.
 
-    inputs: by slot; `known` and `kept` hold what the step reads of its earlier versions. models:
-    their directories; none where parts are only planned.
+    inputs: files by slot; `known` and `kept` hold what the step reads of its earlier versions.
+    models: directories of the models; none if parts are only planned.
     """
     stages = {other.name: other.stage for other in plan.steps}
     schemas = {
@@ -362,7 +364,7 @@ def part_order(
 
 
 def _recalled_key(store: Store, step: Step, prints: Fingerprint, slot: str) -> str | None:
-    """What makes the rows of a slot in which parts look up their own; None for other slots."""
+    """The digest of what made the rows of a looked-up slot; None for other slots."""
     if not (isinstance(step.stage.cut, EachPart) and slot in step.stage.cut.looked_up):
         return None
     sources = zip(step.inputs[slot], prints.components["inputs"][slot], strict=True)

@@ -55,7 +55,7 @@ def follow(key: Any, fetch: Callable[[Any], Sent]) -> PartOrder:
     Raises BadInput as `arrived` does.
     """
     if key not in _followed:
-        # What was loaded for the last step goes first.
+        # Models of the last step are freed before this step loads its models.
         _followed.clear()
         _followed[key] = arrived(fetch(key))
     return _followed[key]
@@ -83,7 +83,7 @@ def making(key: Any, fetch: Callable[[Any], Sent], part: Part, beat: float) -> I
 
 @cache
 def _maker() -> ThreadPoolExecutor:
-    """The one thread that makes parts, so that the other one can say that it lives."""
+    """The one thread that makes parts, so that the main thread can report that it lives."""
     return ThreadPoolExecutor(1, "part")
 
 

@@ -17,7 +17,7 @@ UNREAD = "rejects"
 
 @dataclass(frozen=True)
 class PartFile:
-    """One Parquet file of an input table, and what it descends from.
+    """One Parquet file of an input table, and the files that it was made from.
 
     path: in the store. digest: of the file's content. origins: digests of the files it was made
     from, at any depth.
@@ -86,8 +86,7 @@ def reads(
 ) -> dict[str, Sequence[PartFile]]:
     """The files that one part reads, by slot.
 
-    These are all files of a slot, except that from `each` and aligned slots a part reads only its
-    own.
+    A part reads all files of a slot, but from `each` and aligned slots only its own file.
     """
     shares = {name: _share(step, name, whole, driving) for name, whole in inputs.items()}
     return {name: inputs[name].files if files is None else files for name, files in shares.items()}
@@ -164,5 +163,5 @@ def _contents(name: str, files: Sequence[PartFile]) -> list[str]:
 
 
 def _readable(name: str, tables: Collection[str]) -> set[str]:
-    """Those of a slot's tables that a stage may read: if the slot is named after one, it alone."""
+    """The slot's tables that a stage may read: if one has the slot's name, only that."""
     return {name} if name in tables else set(tables) - {UNREAD}

@@ -28,7 +28,7 @@ E = TypeVar("E", bound=BaseException)
 
 @dataclass(frozen=True)
 class Child:
-    """A process, and the end of its pipe that is here."""
+    """A process, and this process's end of the pipe to it."""
 
     process: BaseProcess
     connection: Connection
@@ -63,7 +63,7 @@ def start(
 
 
 def end(children: Iterable[Child], first: Callable[[BaseProcess], None]) -> None:
-    """Waits for the end of all, who read that their pipe is closed."""
+    """Closes the children's pipes, which ends them, and waits for all."""
     children = list(children)
     for child in children:
         first(child.process)
@@ -86,10 +86,11 @@ def end_with(parent: int) -> None:
 def run_jobs(
     jobs: Sequence[tuple[Callable[..., Any], Sequence[Any]]], at_once: int, cards: Sequence[Card]
 ) -> Generator[tuple[int, Any], None, None]:
-    """Runs jobs in processes of their own, so many at once; yields what each tells, with its place.
+    """Runs jobs in processes, `at_once` at a time; yields (place of the job, a message of it).
 
-    jobs: functions with their arguments, before which they get what tells. The last that is told
-    of each is an `Ended`. cards: the GPUs that they may have, one each. Closed, it ends them all.
+    jobs: functions, which get a function that sends a message, and their arguments. The last
+    message of each job is an `Ended`. cards: the GPUs to share out, one per process. Closing the
+    generator ends all jobs.
     """
     waiting = deque(enumerate(jobs))
     slots = deque(gpus.assign(cards, at_once))
@@ -165,7 +166,7 @@ def _threads() -> int:
 
 @contextmanager
 def _surroundings(variables: dict[str, str]) -> Iterator[None]:
-    """These variables of the environment, from the first module that a child imports on."""
+    """Sets variables of the environment that a child has from its first import on."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

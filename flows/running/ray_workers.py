@@ -1,7 +1,7 @@
 """Parts made all over a Ray cluster, within which this process runs: the only import of Ray.
 
-Ray starts workers and says who has died; what is made, the store alone knows. A part that is sent
-again is therefore never made twice for those who read: its record stands once.
+Ray starts workers and says who has died; only the store knows which parts are made. Readers
+therefore never see a part twice, even if it was sent again: the store has one record of it.
 """
 
 import logging
@@ -24,22 +24,24 @@ from tercet.flows.running.processes import outcome
 from tercet.models.errors import Stopped
 from tercet.tasks.stage import BadInput
 
-# How often a part is sent again whose worker or node has died, and one that memory ran out for.
+# How often a part is sent again after its worker or node has died, and after memory ran out.
 TRIES, TRIES_OF_MEMORY = 3, 1
 STARVED = "ran out of memory"
-# Parts on their way to a slot, so that none waits for the next one.
+# Parts on their way to each slot, so that no slot waits for its next part.
 WINDOW = 2
-# Seconds: between looks at the cluster; between signs of life of a part; without any, until it is
-# taken for lost; until one that does not begin, though there is room, is taken for lost.
+# Seconds: between looks at the cluster; between signs of life of a part; until a part without signs
+# of life is taken for lost; until a part that does not begin, though there is room, is taken for
+# lost.
 GLANCE, BEAT, SILENT, UNSTARTED = 1.0, 5.0, 60.0, 120.0
 
 
 class RayWorkers:
     """The executor of `run.workers: ray`.
 
-    Parts are plain tasks of one CPU each. Those of a step that reads a model go to actors, which
-    load it once: one for each GPU, or for each CPU in a cluster without any. A single part is made
-    in this process, and so are all that read a model if this process has the only GPU.
+    Parts are plain tasks of one CPU each. If the step reads a model, its parts go to actors, which
+    load the model once: one actor for each GPU, or for each CPU in a cluster without GPUs. A single
+    part is made in this process, and so are all parts that read a model if this process has the
+    only GPU.
 
     device: as the recipe names it.
     """
@@ -48,11 +50,11 @@ class RayWorkers:
         self._device = device
         self._say = say
         self._joined = False
-        # Nodes that have died or hang, of which Ray hears late.
+        # Nodes that have died or hang, which Ray notices late.
         self._avoided: set[str] = set()
 
     def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
-        """As `Executor.map`. Raises Stopped for a part whose workers die again and again."""
+        """See `Executor.map`. Raises Stopped for a part whose workers die again and again."""
         if len(parts) > 1:
             self._join()
             reads_model = bool(order.models)
@@ -75,7 +77,7 @@ class RayWorkers:
             self._joined = False
 
     def _join(self) -> None:
-        # Whoever calls us may have joined it.
+        # The caller may have joined the cluster already.
         if not ray.is_initialized():
             join()
             self._joined = True
@@ -99,7 +101,7 @@ def join() -> None:
         ) from error
     finally:
         if ours is not None and threading.current_thread() is threading.main_thread():
-            # Ray puts its own in the place of whoever wants to be told.
+            # Ray has replaced the handler of SIGTERM: restore it.
             signal.signal(signal.SIGTERM, ours)
 
 
@@ -126,7 +128,7 @@ def _free(kind: str) -> int:
 
 
 def _free_gpus() -> int:
-    """GPUs that nobody has reserved; those of actors that have just ended take a moment."""
+    """GPUs that nobody has reserved; a GPU whose actor has just ended counts a moment later."""
     patient_until = time.monotonic() + 2 * GLANCE
     while _slots("GPU") and not _free("GPU") and time.monotonic() < patient_until:
         time.sleep(GLANCE / 10)
@@ -147,7 +149,7 @@ class _Lane:
 
 @dataclass
 class _Attempt:
-    """A part on its way. node: where it is made, once it has begun; silent: for so many seconds."""
+    """A part on its way. node: where it is made, once begun. silent: seconds without a word."""
 
     part: Part
     lane: _Lane
@@ -185,7 +187,7 @@ class _Way:
         self._widen(len(waiting), 0.0)
         looked = time.monotonic()
         while waiting or self.attempts:
-            # A driver that was stopped itself has heard nobody.
+            # A driver that was suspended has heard no worker, so this time does not count in full.
             elapsed = min(time.monotonic() - looked, 2 * GLANCE)
             if elapsed > GLANCE:
                 looked = time.monotonic()
@@ -200,7 +202,7 @@ class _Way:
                     self._hear(ref, waiting, show)
 
     def close(self) -> None:
-        """Ends what is still on its way."""
+        """Ends the parts that are still on their way."""
         for attempt in list(self.attempts):
             self._drop(attempt)
         for lane in (*self.lanes, *self.coming.values()):
@@ -215,7 +217,7 @@ class _Way:
         slots = _slots(self.kind)
         self.avoided &= slots.keys()
         if self.avoided == slots.keys():
-            # Better these than none.
+            # If all nodes are avoided, use them rather than none.
             self.avoided.clear()
         room = sum(count for node, count in slots.items() if node not in self.avoided)
         self.empty = 0.0 if room else self.empty + elapsed
@@ -277,7 +279,7 @@ class _Way:
         except exceptions.RayTaskError as fault:
             raise _foreign(self.step, fault) from fault
         except exceptions.RayError:
-            # Another one takes its place, but not for ever.
+            # A new actor takes the place of the failed one, a limited number of times.
             self.failed += 1
             return
         if error is not None:
@@ -308,7 +310,7 @@ class _Way:
                 show(1, 1, "parts")
 
     def _watch(self, elapsed: float, waiting: deque[Part]) -> None:
-        """Loses attempts that say nothing, and those that do not begin though they could."""
+        """Loses attempts that fell silent, or that do not begin though a worker is free."""
         free = _free(self.kind)
         busy = {id(attempt.lane) for attempt in self.attempts.values() if attempt.node}
         for ref, attempt in list(self.attempts.items()):
@@ -325,7 +327,7 @@ class _Way:
     def _lose(self, ref: Any, waiting: deque[Part], how: str) -> None:
         """Sends a part again whose worker or node is gone. Raises Stopped after too many times."""
         if self.reads_model and not self.attempts[ref].node:
-            # It is no fault of the next one that its actor died of another.
+            # The actor died of the part that it was making, so that part is lost, not the next one.
             lane = self.attempts[ref].lane
             ref = next((o for o, a in self.attempts.items() if a.lane is lane and a.node), ref)
         attempt, index, starved = self.attempts[ref], self.attempts[ref].part.index, how == STARVED
@@ -347,7 +349,7 @@ class _Way:
         self._again(ref, waiting, where)
 
     def _again(self, ref: Any, waiting: deque[Part], why: str) -> None:
-        """Puts a part back, and those that wait for what has just gone, lest they wait for ever."""
+        """Puts a part back, and the parts that wait for its dead actor, lest they wait for ever."""
         attempt = self.attempts[ref]
         self.say(f"{self.step:<32} sends part {attempt.part.index} again: {why}")
         gone = [ref]
@@ -382,8 +384,8 @@ def _foreign(step: str, fault: Exception) -> BaseException:
     )
 
 
-# What follows runs on the nodes. The order comes as its reference in a list, so that Ray does not
-# fetch it for every part.
+# The functions below run on the nodes. The order arrives as a reference inside a list, so that Ray
+# does not fetch it for every part.
 
 
 def _make(order: Sequence[Any], part: Part, beat: float) -> Iterator[Any]:
@@ -400,5 +402,5 @@ class _Holder:
         return outcome(follow, order[0], ray.get)
 
     def make(self, order: Sequence[Any], part: Part, beat: float) -> Iterator[Any]:
-        """As `_make`."""
+        """Makes a part in an actor; see `_make`."""
         yield from _make(order, part, beat)

@@ -79,7 +79,7 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     Checks that corpora are readable and that local weights exist. Nothing is fetched, digested or
     written: a faulty recipe must not leave a store behind.
 
-    checked: corpora that need no further check; those checked here are added.
+    checked: corpora that need no further check; corpora that are checked here are added.
 
     Raises: BadInput, of a recipe with all its faults; Unusable for a model that cannot do what a
         step wants of it.
@@ -129,18 +129,18 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
 def check_models(steps: Sequence[Step], location: str) -> None:
     """Raises BadInput or Unusable for models that cannot do what the steps want of them.
 
-    As far as their files are here: after models were fetched, this finds more than before.
+    Only models whose files are here can be checked, so this finds more once models are fetched.
     """
     check_model_files(steps, _tagged_models(steps, location))
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
-    """As `check_models`. tagged: the directories of models by their tags."""
+    """Like `check_models`. tagged: the directories of models by their tags."""
     _refuse([*_find_unfit(steps, tagged)])
 
 
 def _refuse(errors: Sequence[TercetError]) -> None:
-    """Raises the error, or one that says what all of them say."""
+    """Raises the only error, or one error with the sentences of all."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -211,13 +211,13 @@ def _find_unfit(steps: Sequence[Step], tagged: Mapping[str, Path]) -> Iterator[B
 
 
 def _check_training(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
-    """Raises BadInput where the encoder lacks what the phase trains or starts from."""
+    """Raises BadInput if the encoder lacks weights that the phase trains or starts from."""
     source, trained = _way_back(step.models["backbone"], by_name)
     folder = _folder(step, source, tagged, in_cache=True)
     if folder is None:
         pretrained = by_name[source.step].config if trained and isinstance(source, Made) else None
         if isinstance(pretrained, PretrainConfig) and pretrained.form == "masked":
-            # It will have a head, whichever that is.
+            # A masked model will have a head, but it is not known yet which.
             _check_head(step, "before the words")
         return
     _check_encoder(step, source, folder)
@@ -243,7 +243,7 @@ def _way_back(source: Model, by_name: Mapping[str, Step]) -> tuple[Model, list[S
 def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
     """Raises BadInput where a token_cnn is to pool states that was never trained."""
     pooling = getattr(step.config, "pooling", None)
-    # Training draws one, and what it starts from is measured with it.
+    # Training draws a token_cnn, and the untouched encoder is measured with the drawn one.
     draws = "backbone" in step.models or getattr(step.config, "cnn_seed", None) is not None
     if pooling is None or cnn_form(pooling) is None or draws:
         return

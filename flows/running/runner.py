@@ -62,8 +62,8 @@ class StepResult:
 
 
 Make = Callable[[Progress], StepResult]
-# What follows a run: it is called for each step with what makes it, calls that with its own
-# progress, and returns the outcome.
+# A listener follows a run: for each step it gets the function that makes the step, calls it with a
+# progress of its own, and returns the outcome.
 Listener = Callable[[Step, Make], StepResult]
 
 
@@ -92,10 +92,10 @@ def open_run(
     ]
     check_engine(store, plan.recipe, asking)
     arguments = plan.arguments.parameters()
-    # The store's path is left out so that its records stay true if it is moved.
+    # The store's path is left out, so that a run's record stays true when the store is moved.
     del arguments["store"]
     with ExitStack() as going:
-        # Nothing that it may use is deleted from here on.
+        # From here on, no collection deletes an artifact that this run may use.
         with locks.hold(store, runs.COLLECTION, collecting(say)):
             kept_versions = _kept(store, prints)
             run_id = runs.start_run(
@@ -122,13 +122,13 @@ def open_run(
                 handle.whole = _whole(handle)
                 yield handle
         except Exception as error:
-            # Of an error that nobody foresaw, its type may be all that it says.
+            # An unforeseen error may have an empty message, so its type is named.
             ours = isinstance(error, BadInput | StoreError | Stopped | Unusable)
             message = str(error) if ours else f"{type(error).__name__}: {error}"
             runs.end_run(store, run_id, "failed", {"error": message[:2000]})
             raise
         except BaseException:
-            # Ctrl-C, or Prefect's own exception for SIGTERM.
+            # The interruption is Ctrl-C, or Prefect's exception for SIGTERM.
             runs.end_run(store, run_id, "interrupted", {})
             raise
         runs.end_run(store, run_id, "done", handle.end_info)
@@ -196,11 +196,11 @@ def _llm_session(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator
 def run_steps(
     handle: RunHandle, listeners: Sequence[Listener] = (), steps: Sequence[Step] | None = None
 ) -> None:
-    """Runs all of the run's steps in order, or these.
+    """Runs the run's steps in order: `steps`, by default all.
 
     The trainings of several seeds run at once, in as many processes as the recipe has workers.
 
-    listeners: the first is the nearest to the step, each further one around those before it.
+    listeners: the first wraps the step, each further listener wraps those before it.
     """
     with closing(SeedsAtOnce(handle, handle.plan.steps if steps is None else steps)) as seeds:
         for step in seeds.steps:
@@ -213,8 +213,8 @@ def run_steps(
 class SeedsAtOnce:
     """Makes the steps of each seed's training in a process of its own, in the run's name.
 
-    They begin with the first of these steps that is wanted; whoever wants one waits for it. A step
-    that failed is made in this process if it is wanted again, and so is every other step.
+    All trainings begin when the first of their steps is wanted; whoever wants a step waits for it.
+    A step that failed is made in this process if it is wanted again, and so is every other step.
 
     steps: all steps, in the order in which they are to be wanted.
     """
@@ -286,7 +286,7 @@ def _make_chain(
     prints: Mapping[str, Fingerprint],
     names: Sequence[str],
 ) -> None:
-    """Makes these steps in a process of their own; tells lines, progress and outcomes."""
+    """Makes these steps in another process; passes lines, progress and outcomes to `tell`."""
     with closing(Processes(1, tell)) as executor:
         handle = RunHandle(plan, open_store(plan.store), run_id, dict(prints), tell, executor)
         for step in plan.steps:
@@ -295,7 +295,7 @@ def _make_chain(
 
 
 def _told_now_and_then(tell: Callable[[Any], None], name: str) -> Progress:
-    """Tells a step's progress, at most twice a second."""
+    """Passes a step's progress to `tell`, at most twice a second."""
     before = 0.0
 
     def report(done: int, total: int | None, unit: str) -> None:
@@ -311,9 +311,9 @@ def _heard(listener: Listener, step: Step, make: Make) -> Make:
     """`make` with the listener around it, whose progress is reported besides the outer one's."""
 
     def heard(outer: Progress) -> StepResult:
-        def both(own: Progress) -> StepResult:
+        def both(inner: Progress) -> StepResult:
             def report(done: int, total: int | None, unit: str) -> None:
-                own(done, total, unit)
+                inner(done, total, unit)
                 outer(done, total, unit)
 
             return make(report)
@@ -333,8 +333,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     artifact = artifact_of(handle, step.name)
     manifest, state = handle.whole.get(step.name), "reused"
     if manifest is None and (standing := artifact.manifest()) is not None and artifact.intact():
-        # Weights are compared each time, those of a bucket when they are fetched; rows where a step
-        # reads them.
+        # Weights are compared with their record each time (in a bucket: when they are fetched),
+        # rows only when a step reads them.
         near = isinstance(handle.store.objects, Folder)
         manifest = None if near and faults_of(artifact, tables=False) else standing
     if manifest is not None:
@@ -374,7 +374,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
 
 
 def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[str, Any]]:
-    """Makes what the step's artifact lacks, or has and is damaged; the state, and the manifest."""
+    """Makes what is missing or damaged in the step's artifact; returns state and manifest."""
     artifact = artifact_of(handle, step.name)
     name = f"artifact-{step.name}-{artifact.version}"
 
@@ -401,8 +401,8 @@ def _make(handle: RunHandle, step: Step, progress: Progress) -> tuple[str, dict[
 
 
 def _compare_inputs(handle: RunHandle, step: Step) -> None:
-    """Compares what the step reads with its records, once a run; what is damaged is made again, and
-    so is what somebody else has discarded since.
+    """Compares the artifacts that the step reads with their records, once a run. Artifacts that are
+    damaged, or that somebody else has discarded meanwhile, are made again.
     """
     steps = {other.name: other for other in handle.plan.steps}
     for name in step.needs:
@@ -424,9 +424,9 @@ def _asked_next(plan: RunPlan, step: Step) -> bool:
 
 
 def chains(steps: Sequence[Step], seeds: Sequence[int]) -> list[list[Step]]:
-    """The steps of each of these seeds; none if there is one seed, or one reads another's.
+    """The steps of each seed; none if there is one seed, or if a seed reads another seed's steps.
 
-    seeds: the recipe's, in order. The first one's steps have the names of the others' without seed.
+    seeds: the recipe's, in order. The steps of the first seed have no seed in their names.
     """
     by_seed = {
         seed: [step for step in steps if step.name.endswith(f".seed{seed}")] for seed in seeds[1:]
@@ -476,7 +476,7 @@ def own_documents(step: Step, artifact: Artifact) -> Sequence[str]:
     if not shipped:
         return ()
     rows = artifact.rows()
-    # Of texts to pretrain on there is no such table.
+    # Texts to pretrain on have no such table.
     if "corpus_outcomes" not in rows.tables:
         return ()
     documents: Counter[str] = Counter()

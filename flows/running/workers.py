@@ -1,4 +1,4 @@
-"""Who makes the parts of a run: so many processes here, or workers that `run.workers` names."""
+"""Who makes the parts of a run: a number of processes here, or workers that `run.workers` names."""
 
 import importlib.util
 import os
@@ -19,15 +19,16 @@ _ANSWER = 10.0
 
 
 def _nothing() -> None:
-    """Nothing to check."""
+    """The check of workers that need none."""
 
 
 @dataclass(frozen=True)
 class Workers:
     """Workers that `run.workers` can name.
 
-    open: what makes the parts of a run with these settings, and tells what its user should know.
-    check: raises BadInput where they cannot be had, as far as that shows before a run.
+    open: returns the executor of a run with these settings, and says what the run's user should
+    know.
+    check: raises BadInput if the workers cannot be had, as far as that shows before a run.
     """
 
     name: str
@@ -53,7 +54,7 @@ def find_workers(settings: RunSettings) -> Workers | None:
 
 
 def open_executor(settings: RunSettings, say: Say) -> Executor:
-    """What makes the parts of a run with these settings. Raises BadInput."""
+    """The executor that makes the parts of a run with these settings. Raises BadInput."""
     named = find_workers(settings)
     return Processes(int(settings.workers), say) if named is None else named.open(settings, say)
 

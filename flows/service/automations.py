@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import State
 
-# Seconds; Prefect takes no shorter ones.
+# In seconds; Prefect accepts no shorter heartbeats.
 HEARTBEAT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
 SILENT = timedelta(seconds=75)
-# A server that was away has heard nothing: a run that lives says so within this time.
+# A server that was away has heard no heartbeat: a run that lives sends one within this time.
 ASKED = timedelta(seconds=45)
 PENDING = timedelta(seconds=600)
 FAILED = timedelta(seconds=60)
@@ -38,11 +38,11 @@ RESCHEDULED = "Rescheduled by Tercet's automation: it goes on from what the stor
 
 _WAITING = ("Pending", "Submitting", "InfrastructurePending")
 _SCHEDULED = ("Scheduled", "AwaitingRetry", "Late")
-# What a scheduled run becomes where no worker is free, or where a deployment has got a limit.
+# States of a scheduled run that finds no free worker, or whose deployment has a limit.
 _STILL_WAITS = ("Late", "AwaitingConcurrencySlot")
 _ENDED = ("Completed", "Failed", "Cancelled", "Cancelling", "Crashed", "Suspended")
 _OF_SERVER = {"owner_resource"}
-# Of a run of `synthesise`, for the run of `train` that follows it.
+# Parameters that a run of `train` takes over from the run of `synthesise` before it.
 _SAME = ("recipe", "store", "overrides", "corpus", "limit", "seed")
 
 
@@ -59,7 +59,8 @@ def build_automations(
     """
     each = [train] if synthesise is None else [synthesise, train]
     again = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=RESCHEDULED)
-    # Or begun: it may die before its first heartbeat. The last one of a run may come after its end.
+    # A run that has begun counts as alive, since it may die before its first heartbeat. A run's
+    # last heartbeat may come after its end.
     alive = ("heartbeat", "Running")
     over = (*_ENDED, *_SCHEDULED, *_WAITING)
     silent = _trigger(("heartbeat", *over), each, alive, SILENT)
@@ -71,7 +72,7 @@ def build_automations(
     automations = [
         _automation(f"{recipe}: no heartbeat is silence", silent, silence),
         _automation(f"{recipe}: silence that lasts is a crash", gone, crashed),
-        # Another automation and not a second action: a server runs two actions at once.
+        # A separate automation instead of a second action, since a server runs two actions at once.
         _automation(
             f"{recipe}: crashed without a heartbeat is rescheduled",
             _trigger(["Crashed"], each, match={"prefect.state-message": DEAD}),
@@ -100,12 +101,12 @@ def build_automations(
 def apply_automations(
     client: "SyncPrefectClient", recipe: str, automations: Sequence[AutomationCore]
 ) -> None:
-    """Makes the server's automations of this recipe those that are wanted.
+    """Makes the server's automations of this recipe equal to `automations`.
 
-    One that is as it should be is left alone, since it may be counting a run's silence.
+    An automation that is equal already is left alone, since it may be counting a run's silence.
     """
     existing: list[Automation] = []
-    # A server gives so many at once.
+    # The server returns them page by page.
     while page := client.read_automations(offset=len(existing)):
         existing += page
     standing = {one.name: one for one in existing if one.name.startswith(f"tercet {recipe}: ")}
@@ -129,7 +130,7 @@ def count_reschedules(states: "Iterable[State[Any]]") -> int:
         if state.type in (StateType.PENDING, StateType.RUNNING):
             begun = True
         elif state.type == StateType.SCHEDULED and state.name not in _STILL_WAITS:
-            # A busy server may act twice on one death.
+            # Count one death once: a busy server may act on it twice.
             count = count + begun if state.message == RESCHEDULED else 0
             begun = False
     return count
@@ -142,12 +143,12 @@ def _automation(name: str, trigger: EventTrigger, *actions: Any) -> AutomationCo
         trigger=trigger,
         actions=list(actions),
     )
-    # An update sends what was set alone, but the server needs the defaults as well.
+    # An update sends only fields that were set, but the server needs the defaults as well.
     return AutomationCore.model_validate(built.model_dump(exclude=_OF_SERVER))
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What it does, without what the server adds."""
+    """The automation's content, without fields that the server adds."""
     full = AutomationCore.model_validate(automation.model_dump())
     content: dict[str, Any] = full.model_dump(
         exclude={**dict.fromkeys(_OF_SERVER, True), "trigger": {"id"}}
@@ -162,7 +163,8 @@ def _trigger(
     within: timedelta | None = None,
     match: Mapping[str, str] | None = None,
 ) -> EventTrigger:
-    """One of these events or, with `within`, none of them for so long after another one."""
+    """Fires on one of the events in `expect` or, with `within`, if none of them follows an event in
+    `after` for so long."""
     return EventTrigger(
         after={f"prefect.flow-run.{event}" for event in after},
         expect={f"prefect.flow-run.{event}" for event in expect},

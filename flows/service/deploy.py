@@ -34,7 +34,7 @@ CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
 
 
 def check_schedule(cron: str | None, interval: int | None = None) -> None:
-    """Raises BadInput for what is no schedule."""
+    """Raises BadInput for an invalid schedule."""
     if cron is not None and interval is not None:
         raise BadInput("conflict", "--cron and --interval exclude each other: give only one.")
     if interval is not None and interval < 1:
@@ -68,7 +68,7 @@ def zone_of(name: str | None) -> str:
     try:
         zone = str(tzlocal.reload_localzone())
     except (KeyError, ValueError, OSError):
-        # TZ holds a POSIX rule, or nothing that is known.
+        # TZ holds a POSIX rule, or an unknown zone.
         zone = ""
     if not _is_zone(zone):
         raise BadInput(
@@ -80,7 +80,7 @@ def zone_of(name: str | None) -> str:
 
 
 def _is_zone(name: str) -> bool:
-    # Some systems' databases list the machine's own zone under these.
+    # Some systems' databases list the machine's zone under these names.
     if name in ("localtime", "posixrules"):
         return False
     try:
@@ -91,7 +91,7 @@ def _is_zone(name: str) -> bool:
 
 
 def next_time(cron: str, zone: str) -> datetime:
-    """When the schedule fires next, as Prefect's server counts it."""
+    """The time when the schedule fires next, as Prefect's server computes it."""
     from prefect.server.schemas.schedules import CronSchedule
 
     now = datetime.now(ZoneInfo(zone))
@@ -106,11 +106,12 @@ def in_words(cron: str, zone: str) -> str:
 
 
 def apply_deployment(deployment: Any, is_shared: bool) -> UUID:
-    """Makes the deployment, or changes the one of its name, with its schedules. Returns its id.
+    """Makes the deployment with its schedules, or updates the deployment of this name. Returns its
+    id.
 
-    is_shared: whether the server is not the store's own, which moves with it.
+    is_shared: whether the server also serves other stores; the store's own server moves with it.
 
-    Raises: BadInput if the server cannot be had, or the deployment is another store's.
+    Raises: BadInput if the server cannot be reached, or the deployment belongs to another store.
     """
     from prefect.exceptions import ObjectNotFound
 
@@ -128,7 +129,7 @@ def apply_deployment(deployment: Any, is_shared: bool) -> UUID:
         deployment_id = UUID(str(deployment.apply()))
         _refuse_unknown(client, deployment_id)
         if not deployment.schedules:
-            # Prefect would leave those that it had.
+            # Without new schedules Prefect would keep the deployment's old ones.
             for schedule in client.read_deployment_schedules(deployment_id):
                 client.delete_deployment_schedule(deployment_id, schedule.id)
     return deployment_id
@@ -149,7 +150,7 @@ def schedule_of(cron: str | None, zone: str | None, interval: int | None = None)
 
     if cron and zone:
         try:
-            # That of a day that never comes, such as 31 February, does not fire at all.
+            # A schedule for a day that never comes, such as 31 February, would never fire.
             next_time(cron, zone)
         except ValueError as error:
             raise _bad_cron(cron) from error
@@ -160,7 +161,7 @@ def schedule_of(cron: str | None, zone: str | None, interval: int | None = None)
 
 # The last step of a recipe's first half, which asks rules and language models but trains nothing.
 LAST_OF_SYNTHESIS = "parse"
-# Prefect takes others, too, of which it then makes no address.
+# Prefect accepts other names of pools too, but then cannot make an address of them.
 _POOL = re.compile(r"(?!prefect)\w[\w .-]*", re.IGNORECASE)
 
 
@@ -219,7 +220,7 @@ def deploy_recipe(
         common = portable(arguments)
         common.pop("retry_failed")
         synthesises = any(step.name == LAST_OF_SYNTHESIS for step in plan.steps)
-        # The last is what the schedule starts: all that it needs is there by then.
+        # The schedule starts the last deployment of this list, when the others exist already.
         halves = [("train", gpu_pool, common)]
         if synthesises:
             halves.append(("synthesise", pool, {**common, "until": LAST_OF_SYNTHESIS}))
@@ -238,7 +239,7 @@ def deploy_recipe(
                 when = in_words(cron, zone)
             say(f"tercet/{name}-{half} in the pool {where!r}, {when}")
         if not synthesises:
-            # It did when it was deployed before.
+            # An earlier deployment of this recipe may have synthesised.
             with suppress(ObjectNotFound):
                 former = client.read_deployment_by_name(f"tercet/{name}-synthesise")
                 client.delete_deployment(former.id)
@@ -278,7 +279,7 @@ def _deployment(
     scheduled: list[Any],
     description: str,
 ) -> UUID:
-    """Makes the deployment, or changes the one of that name. Returns its id."""
+    """Makes the deployment, or updates the deployment of that name. Returns its id."""
     from prefect.deployments.runner import EntrypointType
     from prefect.runner.storage import LocalStorage
 
@@ -292,12 +293,13 @@ def _deployment(
         schedules=scheduled,
         parameters=parameters,
         work_pool_name=pool,
-        # Not in the worker's settings: one that was started by hand sends heartbeats, too.
+        # Set per job, not in the worker's settings, so that a worker started by hand sends
+        # heartbeats too.
         job_variables={"env": HEARTBEAT},
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
-    # A recipe's paths are relative to where `tercet` is typed. Without this, each run would begin
-    # by copying that whole directory.
+    # A recipe's paths are relative to the directory where `tercet` is typed. Without this storage,
+    # each run would begin by copying that whole directory.
     deployment.storage = LocalStorage(str(Path.cwd()))
     return apply_deployment(deployment, is_shared=True)
 
@@ -350,7 +352,7 @@ def serve_recipe(
     def refuse(holder: str) -> None:
         raise BadInput("busy", f"The recipe {name} is served already ({holder}): stop that first.")
 
-    # The first of two to end would pause the schedule of both.
+    # Only one `serve` per recipe: the first of two to end would pause the schedule of both.
     alone = locks.hold(store, f"serve-{name}", refuse, "tercet serve")
     with alone, server.prefect_server(store.work, say):
         from prefect.deployments.runner import EntrypointType
@@ -378,7 +380,7 @@ def serve_recipe(
 def portable(arguments: RunArguments) -> dict[str, Any]:
     """The flow's parameters, with absolute file paths: its process may run elsewhere."""
     full = {name: value for name, value in arguments.parameters().items() if value is not None}
-    # As in `recipe_file.find`: files get their full path, names of shipped recipes stay.
+    # Files get their full path, names of shipped recipes stay (`recipe_file.find`).
     if Path(arguments.recipe).is_file():
         full["recipe"] = str(Path(arguments.recipe).resolve())
     if arguments.corpus is not None:

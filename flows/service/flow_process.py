@@ -9,5 +9,5 @@ if __name__ == "__main__":
     try:
         runpy.run_module("prefect.engine", run_name="__main__")
     except (KeyboardInterrupt, TerminationSignal):
-        # The run's end is recorded, and `serve` says it: a traceback would say nothing more.
+        # The end of the run is recorded, and `serve` reports it: a traceback would add nothing.
         sys.exit(130)

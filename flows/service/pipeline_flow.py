@@ -1,7 +1,7 @@
 """The Prefect flow that runs a recipe, and the tasks that its steps are.
 
-Prefect shows, schedules, retries and alerts; the store knows what is done. So Prefect caches and
-persists nothing, tasks take and return names, and a killed run resumes when the same flow runs
+Prefect shows, schedules, retries and alerts; the store knows what is done. Therefore Prefect caches
+and persists nothing, tasks take and return names, and a killed run resumes when the same flow runs
 again.
 
 Importing this module imports prefect: enter `server.prefect_server` first.
@@ -84,7 +84,7 @@ def _flow_run_name() -> str:
 
 
 def _recipe_name(parameters: Mapping[str, Any]) -> str:
-    """What the recipe calls itself or, if it cannot be read, what its file is called."""
+    """The recipe's name or, if it cannot be read, its file's name."""
     recipe = str(parameters.get("recipe", "recipe"))
     with contextlib.suppress(Exception):
         return recipe_file.load(recipe).name
@@ -115,9 +115,9 @@ for _name in ("prefect.flow_runs", "prefect.task_runs"):
 
 
 class StepTasks:
-    """A listener of `run_steps` that makes each step a task of its own name.
+    """A listener of `run_steps` that makes each step a task with the step's name.
 
-    A reused step ends as Cached; any other with its version, time and row counts.
+    A reused step ends as Cached; any other step ends with its version, time and row counts.
     """
 
     def __init__(self, retries: int) -> None:
@@ -225,7 +225,7 @@ def pipeline(
         raise KeyboardInterrupt from error
     except Exception as error:
         message = describe_failure(error)
-        # At a terminal the sentence stands on it.
+        # A run without a deployment shows the sentence at its terminal.
         if flow_run.deployment_id is not None:
             if place is not None and not opened:
                 with contextlib.suppress(Exception):
@@ -287,7 +287,7 @@ def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], Non
             run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
             verdict.judge(handle)
     finally:
-        # For who only sees Prefect; whoever typed `tercet run` sees its summary.
+        # The artifact is for users who see only Prefect; `tercet run` prints a summary.
         if run_id is not None and flow_run.deployment_id is not None:
             with contextlib.suppress(Exception):
                 run_artifact.publish_run(plan, run_id)
@@ -301,12 +301,12 @@ def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:
 
     from tercet.storage import locks
 
-    # Where the process before this one lives, nothing has died, and this one waits for it.
+    # While the process before this one lives, no run has died: this process waits for it.
     if flow_run.deployment_id is None or locks.is_held(place, _lock_name(flow_run)):
         return
     with get_client(sync_client=True) as client:
         count = automations.count_reschedules(client.read_flow_run_states(flow_run.id))
-        # Nobody else knows that the process before this one left them.
+        # Only this process knows that a dead process left these tasks running.
         if count:
             _crash_tasks(client, flow_run, Crashed(message="Its process is gone."))
     if count > automations.RESCHEDULES:
@@ -320,7 +320,7 @@ def _check_reschedules(place: "Store", flow_run: "FlowRun") -> None:
 
 @contextmanager
 def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
-    """Sweeps up after dead runs, and marks this one so that others can see whether it is alive."""
+    """Sweeps up after dead runs, and marks this run so that others see that it is alive."""
     from tercet.storage import locks
 
     with locks.hold(place, _lock_name(flow_run), who="its flow run"):
@@ -337,8 +337,8 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
 
     A process killed with `kill -9` leaves its flow run RUNNING. Each process holds a lock in the
     store, which the system then releases. On a server shared by several machines, only runs on this
-    one count, and none of a work pool: there `tercet deploy` has automations that reschedule what
-    they have marked themselves.
+    machine count. Runs of a work pool do not count: automations of `tercet deploy` mark and
+    reschedule them.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
@@ -363,7 +363,7 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
             marked = all(flow_run.labels.get(k) == v for k, v in here.items())
             if locks.is_held(place, _lock_name(flow_run)) or not (marked or alone):
                 continue
-            # It may have been marked by an earlier attempt, and be about to take its lock.
+            # The mark may be an earlier attempt's, and the run be about to take its lock.
             if flow_run.state is None or now - flow_run.state.timestamp < _patience(
                 flow_run, marked
             ):
@@ -376,7 +376,7 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
 
 
 def _crash_tasks(client: "SyncPrefectClient", flow_run: "FlowRun", dead: "State[Any]") -> None:
-    """Marks what tasks of the flow run have not ended."""
+    """Marks as dead the flow run's tasks that have not ended."""
     from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
 
     of_run = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
@@ -401,7 +401,7 @@ def _lock_name(flow_run: "FlowRun") -> str:
 
 
 def _name_run(flow_run: "FlowRun", recipe: str, run_id: str) -> None:
-    """Gives the flow run the run's id in the store: `tercet ls` and Prefect show the same."""
+    """Names the flow run by the run's id in the store, which `tercet ls` shows too."""
     from prefect.client.orchestration import get_client
 
     _label(flow_run, {LABEL_RUN: run_id})
@@ -436,8 +436,8 @@ MISSED = "A later run of the schedule was due as well."
 
 
 def is_missed(flow_run: "FlowRun", now: datetime | None = None) -> bool:
-    """Whether later runs of the schedule are due too, of which the newest stands for all: the
-    others are cancelled, as `tercet serve` does it.
+    """Whether later runs of the schedule are due too. The newest stands for all; the rest are
+    cancelled, as in `tercet serve`.
     """
     if not flow_run.auto_scheduled or flow_run.run_count > 1 or flow_run.work_pool_name is None:
         return False
@@ -461,7 +461,8 @@ def is_missed(flow_run: "FlowRun", now: datetime | None = None) -> bool:
             and one.expected_start_time > flow_run.expected_start_time
         ]
         for one in later[:-1]:
-            # A worker has the others already, and they see it themselves.
+            # Runs in another state are with a worker already, and find out themselves that they are
+            # missed.
             if one.state_type == StateType.SCHEDULED:
                 client.set_flow_run_state(one.id, Cancelled(message=MISSED))
     return bool(later)
@@ -485,7 +486,7 @@ def speaking_up(flow_run: "FlowRun") -> Iterator[None]:
     if flow_run.deployment_id is None or flow_run.work_pool_name is None:
         yield
         return
-    # With the settings of this thread, such as the server's address.
+    # The context holds this thread's settings, such as the server's address.
     looking = threading.Thread(target=contextvars.copy_context().run, args=(look,), daemon=True)
     looking.start()
     try:

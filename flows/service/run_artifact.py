@@ -1,7 +1,8 @@
-"""What a run did, as one markdown artifact of its flow run in Prefect's pages.
+"""Publishes what a run did as one markdown artifact of its flow run in Prefect's pages.
 
-Apart from the flow's own module, which Prefect keeps to the end of the process: functions imported
-there would keep DuckDB, whose bindings then print what they call leaks into the log of `serve`.
+This module is apart from the flow's own module, which Prefect keeps to the end of the process:
+functions imported there would keep DuckDB, whose bindings then print complaints of leaks into the
+log of `serve`.
 """
 
 import re

@@ -144,9 +144,9 @@ def running(store_root: Path) -> Server | None:
 
 
 def restart(store_root: Path) -> tuple[Server | None, Server]:
-    """Starts the store's server again if it has ended or hangs: the one before and the one now.
+    """Starts the store's server again if it has ended or hangs; returns the old and the new server.
 
-    They are the same if it answers after all. The caller is one of its users.
+    Both are the same if the old server answers after all. The caller is one of its users.
 
     Raises: ServerError if it does not start.
     """
@@ -220,15 +220,16 @@ def _leave(home: Path, users: IO[bytes]) -> None:
 def _spawn(home: Path) -> "subprocess.Popen[bytes]":
     """Starts the server in its own session, so that Ctrl-C at the terminal does not reach it."""
     before = _recorded(home)
-    # A server whose starter was killed may come up only now: then its tables and record stay.
+    # If a server whose starter was killed comes up only now, its tables and record stay.
     with contextlib.suppress(BlockingIOError), (home / "server.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not (home / MIGRATED).exists():
-            # If it was killed while creating its tables, it could not start again; they are empty.
+            # A server that was killed while creating its tables could not start again; the tables
+            # are empty.
             for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm", "prefect.db-journal"):
                 (home / name).unlink(missing_ok=True)
         (home / "server.json").unlink(missing_ok=True)
-    # For appending, since the server cuts it when it gets too long.
+    # Opened for appending, since the server cuts the log when it gets too long.
     with (home / "server.log").open("ab") as log:
         log.truncate(0)
         # Reuses the last port if it is free, so that bookmarks keep working.

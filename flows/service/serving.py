@@ -1,4 +1,4 @@
-"""`tercet serve` at work: what its deployment has scheduled is run, one run after the other.
+"""`tercet serve` at work: it runs what its deployment has scheduled, one run after another.
 
 Prefect's own Runner ends the run under way if its server is away for half a minute, and then
 neither ends nor runs anything. Here a run outlives its server, which is started again.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PROCESS = "tercet.flows.service.flow_process"
 POLL_SECONDS = 2.0
-# What a run that is stopped has for its clean-up, before it is killed.
+# Time that a stopped run has to clean up before it is killed.
 STOP_SECONDS = 30.0
 # A server that dies more often than this is not started again.
 RESTARTS, RESTART_SECONDS = 3, 3600.0
@@ -59,7 +59,7 @@ class Api:
     restarts: deque[float] = field(default_factory=deque)
 
     def __call__(self, question: Callable[[SyncPrefectClient], Any]) -> Any:
-        """What the server answers, however long that takes.
+        """The server's answer, however long it takes.
 
         Raises: ServerError if the store's server has died too often; KeyboardInterrupt if it does
             not answer and this process is asked to end.
@@ -138,8 +138,8 @@ def run_scheduled(store: Store, deployment: UUID) -> None:
 
 
 def _due(api: Api, deployment: UUID) -> "FlowRun | None":
-    """The run that is due first. Of those that the schedule left while nobody could run them, the
-    newest stands for all: the others are cancelled."""
+    """The run that is due first. If the schedule left several runs while nobody could run them, the
+    newest stands for all: the rest are cancelled."""
     now = datetime.now(UTC)
     due = api(lambda one: one.get_scheduled_flow_runs_for_deployments([deployment], now))
     missed = [one for one in due if one.auto_scheduled and not one.run_count][:-1]
@@ -153,7 +153,7 @@ def _due(api: Api, deployment: UUID) -> "FlowRun | None":
 
 
 def _run(api: Api, flow_run: "FlowRun") -> bool:
-    """Runs one flow run in a process of its own and says how it ended. False if it may not run."""
+    """Runs one flow run in a new process and says how it ended. False if it may not run."""
     try:
         answer = api(lambda client: client.set_flow_run_state(flow_run.id, Pending()))
     except ObjectNotFound:
@@ -161,11 +161,11 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
     if answer.status != SetStateStatus.ACCEPT:
         return False
     began, restarts = datetime.now(UTC), tuple(api.restarts)
-    # In a session of its own: Ctrl-C reaches `serve`, which stops it.
+    # A new session, so that Ctrl-C reaches only `serve`, which then stops the run.
     command = [sys.executable, "-m", PROCESS, str(flow_run.id)]
     process = None
     try:
-        # Who is stopped while it starts would leave it behind.
+        # An interrupt while the process starts would leave it behind.
         with interrupts.held():
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         interrupts.check()
@@ -173,7 +173,7 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
             current = api(lambda client: client.read_flow_run(flow_run.id))
             if current.state.is_cancelling():
                 _stop(process)
-                # Prefect's engine calls it a crash.
+                # Prefect's engine would call the cancelled run crashed.
                 api(lambda client: client.set_flow_run_state(flow_run.id, Cancelled(), force=True))
     except ObjectNotFound:
         _tell(f"The run {flow_run.name!r} was deleted from Prefect, and is stopped.")
@@ -205,10 +205,10 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _recorded(api: Api, flow_run: UUID, began: datetime, pid: int) -> runs.Run | None:
-    """What the process has recorded in its store since; None if it did not come to that."""
+    """The run that the process has recorded in its store since `began`, or None."""
     store = api.store
     with suppress(StoreError):
-        # Who starts a run by Prefect's API may name another one.
+        # A run started through Prefect's API may name another store.
         location = api(lambda client: client.read_flow_run(flow_run)).parameters["store"]
         store = open_store(location, create=False)
     return next(

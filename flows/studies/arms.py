@@ -70,7 +70,7 @@ class Outcome:
 def arms_of(
     recipe: str, vary: Sequence[str] = (), file: str | None = None, common: Sequence[str] = ()
 ) -> list[Arm]:
-    """The arms: those of the file, each with every combination of the values in `vary`.
+    """The arms: each arm of the file with every combination of the values in `vary`.
 
     vary: `KEY=[V1, V2]`, one for each key. common: changes to every arm, before its own.
 
@@ -107,7 +107,7 @@ def arms_of(
 def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> list[PlannedArm]:
     """The arms' plans, all validated before anything runs. Raises BadInput naming the arm.
 
-    arguments: those that all arms share, apart from the recipe and its changes.
+    arguments: the arguments that all arms share, apart from the recipe and its changes.
     """
     planned_arms: list[PlannedArm] = []
     checked: list[Config] = []
@@ -264,7 +264,7 @@ def _overrides(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _ordered(planned: Sequence[PlannedArm]) -> list[str]:
-    """The steps of all arms, each after those that precede it in any arm."""
+    """The steps of all arms, each after the steps that precede it in any arm."""
     order: list[str] = []
     for arm in sorted(planned, key=lambda arm: -len(arm.plan.steps)):
         place = 0

@@ -44,7 +44,7 @@ def write_csv(path: Path, results: Results) -> None:
 
 
 def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
-    """The page: what was compared, one plot, one table, and the command that repeats it."""
+    """Writes the page: what was compared, one plot, one table, and the command that repeats it."""
     best = None if results.best is None else results.rows[results.best]
     seeds = max((row.summary.n for row in results.rows if row.summary is not None), default=1)
     facts = [Fact("arms", str(len(results.rows))), Fact("over", count_of(seeds, "seed"))]
@@ -179,13 +179,13 @@ def spec_of(results: Results) -> dict[str, Any]:
         ]
         return charts.chart(layers, 34 * max(1, len(values)), values)
     series = list(dict.fromkeys(value["series"] for value in values))
-    # Vega-Lite merges legends of equal domains.
+    # Vega-Lite merges the legends of colour and dash into one, since their domains are equal.
     legend: dict[str, Any] = {"legend": None if len(series) < 2 else {"title": None, "columns": 1}}
     places = sorted({value["x"] for value in values})
     # A tick for each value that was tried, as it was written.
     axis = {"values": places, "labelExpr": "datum.value"} if len(places) <= MOST_TICKS else {}
     encoding["color"] = charts.field("series", "N", scale={"domain": series}, **legend)
-    # Rates of 1e-5 and 2e-5 would share a place beside one of 1e-3.
+    # On a linear axis, rates of 1e-5 and 2e-5 would coincide beside a rate of 1e-3.
     wide = places[0] > 0 and places[-1] >= 10 * places[0]
     scale = {"type": "log"} if wide else {"zero": False}
     encoding["x"] = charts.field("x", "Q", key, axis=axis, scale=scale)
@@ -228,7 +228,7 @@ def _series(row: Row, key: str) -> str:
     return ", ".join(part for part in (row.arm.base, *others) if part) or key
 
 
-# By `Results.over`: what intervals are over, and what differences are paired over.
+# By `Results.over`: the units over which intervals are taken and differences are paired.
 _INTERVALS = {
     "seeds": "over the seeds (Student's t)",
     "queries": "over the queries of one seed (bootstrap)",

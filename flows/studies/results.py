@@ -29,7 +29,7 @@ from tercet.tasks.stage import BadInput
 
 @dataclass
 class ArmFigures:
-    """One arm's values by metric and seed, and those of the untouched backbone.
+    """One arm's values by metric and seed, and the untouched backbone's values.
 
     transductive: metrics of sets whose texts were in the arm's training.
     """
@@ -116,7 +116,7 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
 
 
 def read_arm(outcome: Outcome, store: Store) -> ArmFigures:
-    """An arm's figures, as far as it got."""
+    """The figures of an arm, as far as its run got."""
     recipe = outcome.planned.plan.recipe
     failed = None if outcome.error is None else str(outcome.error)
     arm_figures = ArmFigures(
@@ -135,7 +135,7 @@ def read_arm(outcome: Outcome, store: Store) -> ArmFigures:
                 arm_figures.untouched[figure.metric] = figure.before.value
             arm_figures.figures[figure.metric] = figure.after
             arm_figures.transductive |= {figure.metric} if figure.transductive else set()
-            # --metric may name the gain itself, which is a metric of its own in the table.
+            # --metric may name a gain, which is a separate metric in the table.
             arm_figures.figures[replace(figure.metric, name=figure.metric.name + GAIN)] = (
                 figure.gains
             )

@@ -9,7 +9,7 @@ from tercet.errors import TercetError
 from tercet.flows.formatting import printable
 from tercet.flows.recipe.secrets import LOGIN
 
-# The system's words, and those of numpy's `tofile`, which keeps no error number.
+# The words of the system, and of numpy's `tofile`, which keeps no error number.
 _NO_SPACE = re.compile(r"No space left on device|\d+ requested and \d+ written")
 _ARTIFACT = re.compile(r"\bartifacts/[^/\s]+/[0-9a-f]{16}/[^\s'\"]+")
 
@@ -54,7 +54,7 @@ def describe_failure(error: BaseException) -> str:
 
 
 def with_kind(error: BaseException) -> str:
-    """The line that a command ends with: what a program may look for stands in brackets."""
+    """The line that a command ends with, and in brackets the kind of error, for programs."""
     line = describe_failure(error)
     return f"{line} [{error.kind}]" if isinstance(error, TercetError) else line
 

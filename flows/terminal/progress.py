@@ -104,7 +104,7 @@ def say(text: str) -> None:
 
 
 class LogLines:
-    """A line every so many seconds, for logs; by default on standard error."""
+    """A line at fixed intervals, for logs; by default on standard error."""
 
     def __init__(
         self, step: str, say: Callable[[str], None] = say, every: float = LINE_SECONDS
@@ -138,7 +138,7 @@ class Reporter:
     def __call__(self, done: int, total: int | None, unit: str) -> None:
         interrupts.check()
         now = self._clock()
-        # Far less than before: the next of several rounds, such as another model's texts.
+        # A count far below the last one begins another round, such as another model's texts.
         anew = 2 * done < self._seen
         if self._start is None or self._start[2] != unit or done < self._start[1] or anew:
             # Work that a resumed step finds done must not count towards this run's rate.
@@ -190,9 +190,10 @@ def reporter(step_name: str, tty: bool, *more: View) -> Reporter:
 
 # Columns for the name of a step.
 _STEP = 32
-# A table of counts, of which a number of rows says nothing.
+# A table of counts, whose number of rows says nothing.
 _OF_COUNTS = "corpus_outcomes"
-# Tables whose rows are not what they are named after: one says how a corpus's anchors are chosen.
+# Tables whose rows are not what the table is named after: a row of `anchors` says how a corpus's
+# anchors are chosen.
 _RULES = {
     "anchors": ("rule for anchors", "rules for anchors"),
     "anchor_shares": ("corpus with anchors", "corpora with anchors"),

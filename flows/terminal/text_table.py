@@ -32,8 +32,9 @@ def render(
 ) -> tuple[list[str], bool]:
     """The lines of a table, and whether any text was cut to fit.
 
-    Number columns are right-aligned, or those marked in `right`. Texts wider than their share of
-    `width` are wrapped to at most `MOST_LINES` lines. Without `width` nothing is wrapped or cut.
+    Number columns, or the columns marked in `right`, are right-aligned. Texts wider than their
+    share of `width` are wrapped to at most `MOST_LINES` lines. Without `width` nothing is wrapped
+    or cut.
     """
     texts = [[cell(value) for value in row] for row in rows]
     if right is None:
@@ -102,7 +103,7 @@ def _fit(
     while sum(widths) > room:
         i = max((i for i in range(len(widths)) if widths[i] > least[i]), key=lambda i: widths[i])
         rest = [w for j, w in enumerate(widths) if j != i and widths[j] > least[j]]
-        # Down to the next widest, but no further than needed.
+        # Narrow the widest column to the next widest, but no further than needed.
         step = widths[i] - max([least[i], *(w for w in rest if w < widths[i])])
         widths[i] -= max(1, min(step, sum(widths) - room))
     return widths
@@ -111,7 +112,8 @@ def _fit(
 def _wrapped(text: str, room: int) -> tuple[list[str], bool]:
     if cell_len(text) <= room:
         return [text], False
-    # Wide characters take two cells; a text with any is wrapped as if all of its were wide.
+    # Wide characters take two cells; a text with a wide character is wrapped as if all its
+    # characters were wide.
     chars = room if cell_len(text) == len(text) else max(1, room // 2)
     lines = textwrap.wrap(text, chars, max_lines=MOST_LINES, placeholder="…")
     return lines or [""], bool(lines) and lines[-1].endswith("…") and not text.endswith("…")

@@ -83,10 +83,10 @@ def load_encoder(
         plain checkpoint, which has none.
     prompt: the template of pooling "mask", or the text after the sentence for "first_decoder"; None
         keeps the encoder's own, or takes the default.
-    max_length: longest input in tokens, special ones included; None keeps the model's own. Never
-        more than the model's positions allow.
-    cnn_seed: draws first weights for pooling "token_cnn", at the start of a training; a seed of the
-        pooling itself has priority. None: an encoder without such weights is refused.
+    max_length: longest input in tokens, including special tokens; None keeps the model's own. It is
+        never more than the model's positions allow.
+    cnn_seed: seed of the first weights for pooling "token_cnn", at the start of a training; a seed
+        of the pooling itself has priority. None: an encoder without such weights is refused.
     prompts: of queries and documents, in place of the model's own.
     trust_remote_code: whether code that came with the model may run. Tercet's own modules need no
         trust.
@@ -189,12 +189,12 @@ def encode(
     precision: "bf16" computes under autocast, which moves cosines by up to 4e-3; fp32 on processors
         without it.
     progress: gets the number of texts done.
-    normalise: scale vectors to length one; classifiers are fitted on unscaled ones.
+    normalise: scale vectors to length one; classifiers are fitted on unscaled vectors.
     side: uses the model's prompt for queries or documents, as sentence-transformers'
         `encode_query` and `encode_document`; None: its default prompt.
     """
-    given = side_arguments(model, side)
-    task = {name: value for name, value in given.items() if name == "task"}
+    arguments = side_arguments(model, side)
+    task = {name: value for name, value in arguments.items() if name == "task"}
     vectors = np.zeros((len(texts), dimension(model)), dtype=np.float32)
     was_training, device = model.training, model.device.type
     in_bf16 = computed_in(precision, device) == "bf16"
@@ -206,7 +206,7 @@ def encode(
             torch.inference_mode(),
             torch.autocast(device, torch.bfloat16, enabled=in_bf16),
         ):
-            for rows, features in _batches(model, texts, batch_size, given):
+            for rows, features in _batches(model, texts, batch_size, arguments):
                 on_device = {
                     key: value.to(model.device) if torch.is_tensor(value) else value
                     for key, value in features.items()
@@ -250,28 +250,28 @@ def check_room(model: SentenceTransformer, side: Side | None, longest: float | N
 
 
 def _batches(
-    model: SentenceTransformer, texts: Sequence[str], batch_size: int, given: dict[str, Any]
+    model: SentenceTransformer, texts: Sequence[str], batch_size: int, arguments: dict[str, Any]
 ) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
     """Row numbers and padded features, longest texts first."""
     if not len(texts):
         return
-    if _is_padded(model.preprocess([texts[0]], **given), 1):
-        yield from _batches_by_tokens(model, texts, given, batch_size * _TOKENS_PER_TEXT)
+    if _is_padded(model.preprocess([texts[0]], **arguments), 1):
+        yield from _batches_by_tokens(model, texts, arguments, batch_size * _TOKENS_PER_TEXT)
         return
     # Features of static embeddings and flattened inputs cannot be cut into rows.
     for start in range(0, len(texts), batch_size):
         some = list(texts[start : start + batch_size])
-        yield np.arange(start, start + len(some)), model.preprocess(some, **given)
+        yield np.arange(start, start + len(some)), model.preprocess(some, **arguments)
 
 
 def _batches_by_tokens(
-    model: SentenceTransformer, texts: Sequence[str], given: dict[str, Any], budget: int
+    model: SentenceTransformer, texts: Sequence[str], arguments: dict[str, Any], budget: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
     """`_batches` for features padded to (texts, tokens). budget: tokens of a batch."""
     by_letters = np.argsort([-len(text) for text in texts], kind="stable")
     for first in range(0, len(texts), _BLOCK):
         block = np.sort(by_letters[first : first + _BLOCK])
-        features = model.preprocess([texts[int(row)] for row in block], **given)
+        features = model.preprocess([texts[int(row)] for row in block], **arguments)
         mask = features["attention_mask"]
         lengths = mask.sum(dim=1).numpy()
         order = np.argsort(-lengths, kind="stable")
@@ -532,9 +532,9 @@ def load_own(
             model_kwargs=model_kwargs,
         )
     settings = json.loads((path / "config_sentence_transformers.json").read_text(encoding="utf-8"))
-    kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
     return SentenceTransformer(
-        modules=modules, device=device, **{key: settings.get(key) for key in kept}
+        modules=modules, device=device, **{key: settings.get(key) for key in names}
     )
 
 

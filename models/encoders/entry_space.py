@@ -128,10 +128,11 @@ def write_turn(folder: Path, turn: Independent, vectors: Floats) -> None:
 def make_independent(matrix: Floats, deviation: float, rows: int | None = None) -> Independent:
     """Turns the matrix into independent components of this standard deviation, in place.
 
-    Columns are standardised first. There are as many components as directions in which the entries
-    vary (one fewer than columns after a layer norm, whose outputs lie in a hyperplane); the other
-    columns become 0. rows: rows drawn to find the components, None for all; means and variances
-    are always those of all rows. Raises ValueError if there are too few entries or rows.
+    matrix: (entries, width), the vector of each entry. Columns are standardised first. There are as
+    many components as directions in which the entries vary (one fewer than columns after a layer
+    norm, whose outputs lie in a hyperplane); the remaining columns become 0. rows: how many rows
+    are drawn to find the components, None for all; means and variances are always taken over all
+    rows. Raises ValueError if there are too few.
     """
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
@@ -224,10 +225,10 @@ class Shape:
     """The distribution of the entries in their space, not centred (DefSent+, figure 1).
 
     singular: (width,), falling. directions: (width, width), in rows, in the same order.
-    mean: (width,), of all entries. components: (width, width), the principal ones, in rows, by
-        falling variance around the mean.
+    mean: (width,), of all entries. components: (width, width), the principal components, in rows,
+        by falling variance around the mean.
     mean_cosine: of two different entries; 0 if they point in all directions. An entry of zeros has
-        cosine 0 with all others; a single entry has 1.
+        cosine 0 with every entry; a single entry has 1.
     isotropy: the smallest over the largest of the partition functions sum_e exp(a . e) along the
         directions a, both ways, with entries of mean length one (Mu and Viswanath 2018,
         arXiv:1702.01417, eq. 5); 1 if all directions are alike.

@@ -249,15 +249,15 @@ def whitening(vectors: npt.NDArray[np.float32], dimensions: int | None, power: f
         the same vector.
     """
     texts, width = vectors.shape
-    kept = width if dimensions is None else dimensions
-    if kept > width:
+    target = width if dimensions is None else dimensions
+    if target > width:
         raise ValueError(
-            f"whiten.dimensions is {kept}, but the encoder's vectors have only {width} numbers: "
+            f"whiten.dimensions is {target}, but the encoder's vectors have only {width} numbers: "
             f"lower it to {width} or less"
         )
-    if texts <= kept:
+    if texts <= target:
         raise ValueError(
-            f"whiten.dimensions is {kept}, but only {texts} texts are there to fit it on, and it "
+            f"whiten.dimensions is {target}, but only {texts} texts are there to fit it on, and it "
             "needs more texts than dimensions: lower it, or add texts to the domain corpora"
         )
     wide = vectors.astype(np.float64)
@@ -271,7 +271,7 @@ def whitening(vectors: npt.NDArray[np.float32], dimensions: int | None, power: f
     if not variances[0] > 0:
         raise ValueError("the encoder gives all texts the same vector, which cannot be whitened")
     factors = np.maximum(variances, _LEAST * variances[0]) ** (-power / 2)
-    return Whitening(mean, directions, np.maximum(variances, 0.0), factors, kept)
+    return Whitening(mean, directions, np.maximum(variances, 0.0), factors, target)
 
 
 def whiten(model: SentenceTransformer, fitted: Whitening) -> None:

@@ -1,7 +1,7 @@
 """Writes an encoder as ONNX, in full precision or quantised to int8 without calibration data.
 
 `sentence-transformers` uses optimum-onnx for this, which cannot be installed with transformers 5
-(optimum-onnx 0.1.0 needs a version below 4.58). So torch's exporter writes the graph and
+(optimum-onnx 0.1.0 needs a version below 4.58). Therefore torch's exporter writes the graph and
 onnxruntime's quantiser the int8 file, with the names and parameters of
 `export_dynamic_quantized_onnx_model`. The graph also gives the pooled `sentence_embedding`, so that
 onnxruntime alone can use the file.

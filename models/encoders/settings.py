@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,6 +18,8 @@ from pydantic import (
     field_validator,
 )
 from pydantic.dataclasses import dataclass
+
+from tercet.models.config import Config
 
 # The modes of sentence-transformers' module `Pooling`. Several are concatenated.
 TokenPooling: TypeAlias = Literal[
@@ -51,7 +52,7 @@ class TokenCnnForm:
 
 
 def _filled_in(pooling: Any) -> Any:
-    """Reads a mapping as token_cnn's, so that a fault in it is reported as such."""
+    """Reads a mapping as settings of token_cnn, so that a fault in it is reported as theirs."""
     if pooling == CNN:
         return TokenCnnForm(CNN)
     if not isinstance(pooling, dict):
@@ -86,7 +87,7 @@ DEFAULT_PROMPTS: dict[StatePooling, str] = {
 }
 
 
-class FormSettings(BaseModel):
+class FormSettings(Config):
     """The form of an encoder, wherever a recipe names a pooling."""
 
     pooling: PoolingMode | None = Field(
@@ -176,10 +177,8 @@ _NAMES: Mapping[Side, tuple[str, ...]] = {
 }
 
 
-class Prompts(BaseModel):
+class Prompts(Config):
     """Prompts before queries and documents, in place of the model's own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     query: str | None = Field(
         default=None,
@@ -208,9 +207,9 @@ def prompt_of(prompts: Mapping[str, str], default: str | None, side: Side | None
     return prompts.get(name or "") or ""
 
 
-def has_sides(directory: Path, given: Prompts) -> bool:
+def has_sides(directory: Path, overrides: Prompts) -> bool:
     """Whether the encoder in a directory has a prompt for queries or documents that differs from
-    its default. given: replace the encoder's own.
+    its default. overrides: replace the encoder's own.
     """
     try:
         path = directory / "config_sentence_transformers.json"
@@ -219,6 +218,6 @@ def has_sides(directory: Path, given: Prompts) -> bool:
     except (OSError, ValueError, AttributeError):
         of_model, default = {}, None  # loading the model reports the fault
     # sentence-transformers gives every model these two.
-    prompts = {"query": "", "document": "", **of_model, **given.given()}
+    prompts = {"query": "", "document": "", **of_model, **overrides.given()}
     plain = prompt_of(prompts, default, None)
     return any(prompt_of(prompts, default, side) != plain for side in SIDES)

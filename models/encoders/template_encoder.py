@@ -1,7 +1,7 @@
 """An encoder that reads a text inside a template and takes one state as its embedding.
 
 Every saved encoder that needs this file has a copy of it, so that plain sentence-transformers can
-load the directory with trust_remote_code=True. So it imports nothing of Tercet.
+load the directory with trust_remote_code=True. Therefore it imports nothing of Tercet.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 SENTENCE, MASK = "{sentence}", "{mask}"
-# Names of tables of positions: in BERT and most others, BART, GPT-2.
+# Names of tables of positions: in BERT and most models, in BART, and in GPT-2.
 _TABLES = ("position_embeddings", "embed_positions", "wpe")
 ENDLESS = 1 << 30
 

@@ -1,7 +1,7 @@
 """SARCSE's sentence vector: a text's token states through two convolutions.
 
 Every saved encoder that needs this file has a copy of it, so that plain sentence-transformers can
-load the directory with trust_remote_code=True. So it imports nothing of Tercet.
+load the directory with trust_remote_code=True. Therefore it imports nothing of Tercet.
 """
 
 from collections.abc import Callable, Sequence
@@ -119,7 +119,7 @@ class TokenCnn(Module):  # type: ignore[misc]
 
 def from_first_to_last(flags: Tensor) -> Tensor:
     """True from each row's first true place to its last; (texts, tokens), as given."""
-    # As floats, since torch's exporter to ONNX cannot sum bools.
+    # Floats, since torch's exporter to ONNX cannot sum bools.
     ahead = flags.float().cumsum(-1)
     behind = flags.float().flip(-1).cumsum(-1).flip(-1)
     return (ahead > 0) & (behind > 0)

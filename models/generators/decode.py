@@ -186,11 +186,12 @@ def _beams(
     how: Decoding,
     check: Callable[[], None],
 ) -> list[Written]:
-    """Beam search with sampling: continuations are drawn among those of all beams of a row.
+    """Beam search with sampling: continuations are drawn from all beams of a row together.
 
     As in transformers, twice as many continuations as beams are drawn by their sums of scores.
-    Those that end compete by score per token; the best of the others go on. A row is done when no
-    beam scores above its finished texts. A finished text is preferred to one cut by the limit.
+    Continuations that end compete by score per token; the best of the rest go on. A row is done
+    when no beam scores above its finished texts. A finished text is preferred to one cut by the
+    limit.
     """
     beams, device, count = how.beams, seeds.device, len(seeds)
     results: list[Written] = [Written([], False)] * count

@@ -1,7 +1,7 @@
 """Random draws for tokens, as tensors: functions of (row seed, purpose, position, index) alone.
 
-A row has the same draws in every batch and on every device. The bits are those of SplitMix64 in
-`seeding`, computed in torch's int64, which wraps around like uint64.
+A row has the same draws in every batch and on every device. The bits equal SplitMix64 in `seeding`,
+computed in torch's int64, which wraps around like uint64.
 """
 
 import torch

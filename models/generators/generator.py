@@ -254,7 +254,7 @@ class Local:
             try:
                 self._record(request, answer)
             except CeilingReached as error:
-                # Record the other answers first, so that they are not generated again.
+                # The remaining answers are recorded first, so that they are not generated again.
                 reached = error
         if reached is not None:
             raise reached

@@ -12,22 +12,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.config import Config
 from tercet.models.llm.messages import Request
 from tercet.models.pretraining.forms import form_fault
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T", bound=Config)
 FILE = "generator.json"
 # Length in tokens of T5's pre-training. Its positions are relative, so there is no hard limit.
 T5_LENGTH = 512
 
 
-class Layout(BaseModel):
+class Layout(Config):
     """The template around a source, and the maximum length.
 
     form: kind of model; vaegpt has the layout of causal.
@@ -36,8 +37,6 @@ class Layout(BaseModel):
     max_length: tokens of prompt and target together; for T5, of each of them.
     follows_prompts: whether the source may be a whole prompt with instructions.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     form: Literal["causal", "vaegpt", "t5"]
     before: str = ""
@@ -85,7 +84,8 @@ def read(folder: Path) -> Layout:
 
 
 def validated(kind: type[T], path: Path, missing: str) -> T:
-    """A JSON file as a pydantic model. Raises ValueError: `missing`, or what is not valid."""
+    """A JSON file as a pydantic model. Raises ValueError with `missing` if there is no file, else
+    with the invalid key."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except FileNotFoundError:

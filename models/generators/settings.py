@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.config import Config
 from tercet.models.llm.settings import Sampling
 from tercet.models.machine import Precision
 
@@ -41,10 +42,8 @@ class Decoding(Sampling):
         return True
 
 
-class GeneratorSettings(BaseModel):
+class GeneratorSettings(Config):
     """A fitted model that replaces the language model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = Field(
         description="a name under `models`, or a directory, package:PACKAGE/FOLDER or hub name"

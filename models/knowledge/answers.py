@@ -198,8 +198,7 @@ class Reader:
         return article.end(), span[1]
 
     def _places(self, phrase: str) -> list[tuple[int, int]]:
-        """Spans of the phrase as whole words, those in the same letter case first; if there are
-        none, spans of its plural."""
+        """Spans of the phrase as whole words, exact letter case first, else spans of its plural."""
         if not any(map(str.isalnum, phrase)):
             return []
         spans = self._occurrences(phrase)
@@ -283,14 +282,15 @@ class Allowed:
 def read(
     answers: Sequence[str], texts: Sequence[str], allowed: Allowed
 ) -> tuple[Mentions, list[Fault]]:
-    """The mentions of the texts according to the answers, row by row, and the faults of others.
+    """The mentions of the texts according to the answers, row by row, and the faults of unusable
+    answers.
 
     An entity is placed at the first free span where its text occurs as whole words: as written,
     else in another letter case, else as its plural; scripts without spaces have no word boundaries.
-    A quantity is one that `quantities` reads at such a span, if its value equals the answer's (for
-    a range, its middle or an end). The longest items are placed first, and spans never overlap. A
-    quantity at the beginning of an entity is cut off the entity.
-    Never raises, whatever an answer contains.
+    A quantity is accepted if `quantities` reads one at such a span with the answer's value (for a
+    range, its middle or an end). The longest items are placed first, and spans never overlap. A
+    quantity at the beginning of an entity is cut off the entity. Never raises, whatever an answer
+    contains.
     """
     mentions: list[tuple[int, list[Mention]]] = []
     categories: list[tuple[int, str]] = []

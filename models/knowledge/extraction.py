@@ -196,8 +196,8 @@ class Mentions:
 def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
     """Entities and quantities of the texts. The mentions of a text depend on that text alone.
 
-    Of overlapping spans the longest stays, then the leftmost. An entity with several types gets the
-    type that most entities of its text share, and on a tie its first type.
+    Among overlapping spans the longest stays, then the leftmost. An entity with several types gets
+    the type that most entities of its text share, and on a tie its first type.
     """
     tokens = tokenise(texts, lexicon.phrases.words, identifiers=True)
     groups = [identifiers(tokens), _nouns(tokens, lexicon), _names(tokens)]
@@ -216,9 +216,9 @@ def extract(texts: Sequence[str], lexicon: Lexicon) -> Mentions:
 
 
 def longest_first(starts: Ints, ends: Ints, rank: Ints) -> Ints:
-    """The spans that remain if, of overlapping ones, the longest, leftmost, lowest rank wins.
+    """The spans that remain if, among overlapping spans, the longest, leftmost, lowest rank wins.
 
-    Returns their numbers, sorted by place. Only overlapping spans are compared one by one.
+    Returns the spans' numbers, sorted by place. Only overlapping spans are compared one by one.
     """
     order = np.lexsort((rank, starts))
     start, end = starts[order], ends[order]
@@ -249,7 +249,7 @@ def _columns(spans: Spans) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _bounds(tokens: Tokens, spans: Spans, numeric: Sequence[Quantity]) -> tuple[Ints, Ints]:
-    """Starts and ends in the buffer of all entities, followed by those of all quantities."""
+    """Starts and ends in the buffer, first of all entities, then of all quantities."""
     starts = [quantity.start for quantity in numeric]
     ends = [quantity.end for quantity in numeric]
     return (
@@ -322,7 +322,7 @@ def _assembled(
 
 
 def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: Lexicon) -> Ints:
-    """The type of each entity: the one of its types that most entities of its text have."""
+    """The type of each entity: of its types, the most common among entities of its text."""
     if not len(row):
         return np.zeros(0, dtype=np.int64)
     numbers: dict[str, int] = {}

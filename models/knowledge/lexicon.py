@@ -107,7 +107,8 @@ class Group:
 
     pos: noun, verb, adjective, adverb, preposition, linking (words like "however"), or entity:
         words so alike that swapping entities between them changes nothing.
-    loose: words that may replace the others but are not replaced themselves, since they have more
+    loose: words that may replace the group's other words but are not replaced themselves, since
+    they have more
         senses; in parentheses in synonyms.tsv.
     """
 

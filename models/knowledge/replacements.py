@@ -1,7 +1,7 @@
 """The search for an entity to put in another's place (GCSE §3.1, eqs. 5-8).
 
-T_r(t): entities of t's type. The paper's T_p(t): those of T_r(t) that share a soft neighbour with
-t. With the choice `uniform` one of T_p is drawn evenly, or one of T_r where T_p is empty
+T_r(t): entities of t's type. The paper's T_p(t): entities of T_r(t) that share a soft neighbour
+with t. With the choice `uniform` one of T_p is drawn evenly, or one of T_r where T_p is empty
 (`even_draws`).
 
 On a real graph T_p is nearly all of T_r (78 to 82 % on three corpora), and says nothing. The choice
@@ -36,7 +36,7 @@ POOLS = ("none", "T_r", "T_p")  # by code
 NONE, SAME_TYPE, PREFERRED = range(3)
 
 LEAST = 0.15  # cosine to t of what belongs to T_p
-# Of a ring's members a row looks at the next quarter, so that rows differ, but within these bounds.
+# A row looks at the next quarter of its ring's members, within these bounds, so that rows differ.
 _FEWEST, _MOST = 16, 64
 # Signs that stand for one neighbour, 512 bytes an entity that is met. Chance alone gives two
 # entities a cosine of 0 ± 0.06.
@@ -102,7 +102,8 @@ class Replacements:
         """Replacements of the entities, and the pool (code into `POOLS`) that each came from.
 
         node_ids, row_ids: (rows,), the entity t and the id that the row's draw is seeded by.
-        k: replacements a row, the nearest or those of T_p first; with a smaller T_r the rest stays
+        k: replacements a row, the nearest or members of T_p first; with a smaller T_r the rest
+        stays
             empty.
         types: names of the type that each mention has, where it is known; an entity's T_r is else
             whatever shares any of its types.
@@ -145,7 +146,8 @@ class Replacements:
         purpose: str,
         k: int,
     ) -> Iterator[tuple[Ints, Ints, Codes]]:
-        """Rows, and for each the k nearest of those it looks at on its ring: numbers and pools.
+        """Rows, and for each the k nearest of the entities that it meets on its ring: numbers and
+        pools.
 
         grouped: sets of types, and the rows whose T_r has them.
         """
@@ -181,7 +183,7 @@ class Replacements:
         purpose: str,
         k: int,
     ) -> Iterator[tuple[Ints, Ints, Codes]]:
-        """The same, with k of each row's entities in an evenly drawn order, those of T_p first."""
+        """Rows, and for each k evenly drawn entities, first those of T_p: numbers and pools."""
         for names, rows in grouped:
             ring = self._ring_of(names)
             found, preferred = draw(
@@ -204,22 +206,22 @@ class Replacements:
         sets: dict[tuple[int, ...], int] = {}
         hard = self.graph.hard
         distinct, inverse = np.unique(nodes[valid], return_inverse=True)
-        own = [
+        of_node = [
             sets.setdefault(tuple(hard.targets[low:high].tolist()), len(sets))
             for low, high in zip(hard.starts[distinct], hard.starts[distinct + 1], strict=True)
         ]
         groups = np.full(len(nodes), -1, dtype=np.int64)
-        groups[valid] = np.array(own, dtype=np.int64)[inverse]
+        groups[valid] = np.array(of_node, dtype=np.int64)[inverse]
         if types is not None:
             names = sorted({name for name in types if name is not None})
             numbers = self.graph.numbers(seeding.text_ids(["type"] * len(names), names))
-            given = {
+            set_of_type = {
                 name: sets.setdefault((number,), len(sets))
                 for name, number in zip(names, numbers.tolist(), strict=True)
                 if number >= 0
             }
-            said = np.array([given.get(name, -1) for name in types], dtype=np.int64)  # type: ignore[arg-type]
-            groups = np.where((groups >= 0) & (said >= 0), said, groups)
+            of_row = np.array([set_of_type.get(name, -1) for name in types], dtype=np.int64)  # type: ignore[arg-type]
+            groups = np.where((groups >= 0) & (of_row >= 0), of_row, groups)
         return groups, list(sets)
 
     def _ring_of(self, types: tuple[int, ...]) -> Ints:
@@ -237,7 +239,7 @@ class Replacements:
         return np.asarray(merged[begins(merged)])
 
     def _search(self, rows: _Rows, members: Ints, k: int) -> tuple[Ints, Codes]:
-        """For each row the k nearest of those it looks at on its ring: numbers and pools."""
+        """For each row the k nearest entities that it meets on its ring: numbers and pools."""
         count = len(rows.node)
         chosen = np.full((count, k), -1, dtype=np.int64)
         pools = np.full((count, k), NONE, dtype=np.int8)
@@ -249,7 +251,7 @@ class Replacements:
             some = order[low : low + _ROWS]
             steps = np.arange(width[some[-1]])
             met = rows.at(some[:, None], members, steps)
-            # (rows, many): cosines of each row's entity to those that it meets.
+            # (rows, many): cosines of each row's entity to the entities that it meets.
             near = np.einsum("id,ijd->ij", self._near(rows.node[some]), self._near(met))
             near[(steps >= width[some][:, None]) | (met == rows.node[some][:, None])] = -np.inf
             best = np.argsort(-near, axis=1, kind="stable")[:, :k]
@@ -277,7 +279,7 @@ class Replacements:
         met. Shape of `nodes` and signs."""
         new = np.unique(nodes)
         new = new[~self._known[new]]
-        # By their place on the ring, since those that a row meets are neighbours there.
+        # Vectors are ordered by place on the ring, where entities that a row meets are neighbours.
         self._vectors[self._rank[new]] = _neighbourhoods(self.graph, self._weights, new)
         self._known[new] = True
         return self._vectors[self._rank[nodes]].astype(np.float32)
@@ -336,9 +338,9 @@ def _drawn(ids: seeding.Ids) -> npt.NDArray[np.uint8]:
 
 # An even draw among the entities that may replace another (GCSE §3.1, eqs. 5-8).
 #
-# T_r(t) are the entities of t's type, T_p(t) those of them that share a soft neighbour with t.
-# Every member of T_p is equally likely; the rest of T_r follows, evenly too. T_p is reached by two
-# hops, which pass through most of the graph where an entity is a hub, and it is never built for all
+# T_r(t) are the entities of t's type, T_p(t) its members that share a soft neighbour with t. Every
+# member of T_p is equally likely; the rest of T_r follows, evenly too. T_p is reached by two hops,
+# which pass through most of the graph where an entity is a hub, and it is never built for all
 # entities: members of T_r are drawn and kept if they share a neighbour. Only for an entity of which
 # too few are met that way T_p is listed, which visits no edge twice.
 
@@ -358,7 +360,7 @@ def draw(
     purpose: str,
     k: int,
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """k entities a row, in an evenly drawn order: those of T_p first, then others of T_r.
+    """k entities a row, in an evenly drawn order: first members of T_p, then the rest of T_r.
 
     ring, members: (T_r,), places on the hash ring, ascending, and the entities there, by number.
     nodes, row_ids: (rows,), the entity t and the id that the row's draw is seeded by.
@@ -405,8 +407,8 @@ def _met(
     """(rows, tries): members drawn evenly and with replacement; -1 where a try meets none.
 
     A try falls on one of the ring's buckets and on one of its slots, of which all buckets have the
-    same number. So a member that joins moves the tries that fall on its bucket, and no others, as
-    long as the numbers of buckets and slots stay.
+    same number. A member that joins therefore moves only the tries that fall on its bucket, as long
+    as the numbers of buckets and slots stay.
     """
     bits = max(0, (len(members) // _BUCKET).bit_length() - 1)
     shift = np.uint64(63 - bits)

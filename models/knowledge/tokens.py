@@ -43,11 +43,11 @@ class Tokens:
     offsets: start of each text in the buffer, and the end of the buffer.
     starts, ends: code-point spans in the buffer. text: number of the text. first: whether the token
         is the first of its text. joined: whether exactly one space or hyphen separates it from the
-        next token of the text. tied: whether that is a hyphen. dotted: whether a full stop and a
-        space separate them, as after an initial.
+        next token of the text. tied: whether the joining character is a hyphen. dotted: whether a
+        full stop and a space separate the two tokens, as after an initial.
     code: number of the distinct word. folded: casefolded text, one per *distinct* word.
     kind: LOWER … OTHER. surface, lemma: number of the word and of its singular in the vocabulary,
-        -1 if unknown. The other flags are classes of words (`models/english/words.py`).
+        -1 if unknown. All further flags are classes of words (`models/english/words.py`).
     """
 
     buffer: str

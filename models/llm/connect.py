@@ -17,7 +17,7 @@ from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 
 _SECONDS = 10.0
-# Properties of a model in the list of models: vLLM gives the first two, llama.cpp the others.
+# Properties of a model in the list of models: vLLM gives the first two, llama.cpp the last two.
 _ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
 
 
@@ -25,8 +25,8 @@ _ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
 class ServedModel:
     """An endpoint at the beginning of a run.
 
-    about: properties of its model besides the name. absent: why it does not answer, else None; it
-    is assumed to serve the same model as the others, and used once it answers.
+    about: properties of its model besides the name. absent: why it does not answer, else None; the
+    endpoint is then assumed to serve the same model as the rest, and used once it answers.
     """
 
     endpoint: Endpoint

@@ -24,8 +24,8 @@ class Request:
     schema: JSON schema of the answer; None for free text.
     source: the sentence within the prompt; only this part may be cut if the layout of a fitted
         generator leaves too little room.
-    shots: worked examples before the prompt. All rows of a step have the same, so that a server
-        reads them once.
+    shots: worked examples before the prompt. All rows of a step have the same examples, so that a
+        server reads them once.
     method, digest: the method's name, and the answer's key in the store's pool; filled in by the
         pool, empty before.
     """

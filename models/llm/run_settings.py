@@ -8,16 +8,13 @@ Tercet only.
 
 import re
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.config import Config
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class EngineSettings(_Settings):
+class EngineSettings(Config):
     """Settings of the vLLM server that Tercet starts. None of them changes the answers."""
 
     python: str | None = Field(
@@ -46,7 +43,7 @@ class EngineSettings(_Settings):
         return options
 
 
-class AskingSettings(_Settings):
+class AskingSettings(Config):
     """Settings of a run's requests (`run.llm`). None of them enters a fingerprint."""
 
     endpoints: tuple[str, ...] = Field(
@@ -111,7 +108,7 @@ def plain_option(name: str) -> str:
 
 
 def option_fault(name: str) -> str | None:
-    """What is wrong with this option's name, in words that follow it; None if nothing."""
+    """The fault of this option's name, in words that follow the name; None if it is right."""
     option = plain_option(name)
     if not _NAME.fullmatch(option):
         return "is not an option's name: lower-case letters, digits and hyphens"

@@ -2,9 +2,10 @@
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.config import Config
 
 # Parameters of a request that an endpoint may reject or name differently. If it rejects two that
 # are sent together, the first in this list is left out.
@@ -13,15 +14,15 @@ Parameter: TypeAlias = Literal[
 ]
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Sampling(_Settings):
+class Sampling(Config):
     """Sampling of an answer."""
 
-    temperature: float = Field(0.6, ge=0, le=2)
-    top_p: float = Field(0.95, gt=0, le=1)
+    temperature: float = Field(
+        0.6, ge=0, le=2, description="sampling temperature; 0: the likeliest token"
+    )
+    top_p: float = Field(
+        0.95, gt=0, le=1, description="Share of the probability that tokens are drawn from"
+    )
     max_tokens: int = Field(128, ge=1, le=32768, description="most tokens of an answer")
 
     @property
@@ -30,7 +31,7 @@ class Sampling(_Settings):
         return self.temperature > 0
 
 
-class LlmSettings(_Settings):
+class LlmSettings(Sampling):
     """The language model, with all settings that affect its answers and so enter fingerprints.
 
     Either `model`, whose files are local or on the hub and can be served by Tercet's own vLLM, or
@@ -53,13 +54,6 @@ class LlmSettings(_Settings):
     quantization: str | None = Field(None, description="as vLLM names it, e.g. fp8")
     adapter: str | None = Field(None, description="directory of a LoRA adapter of the model")
     max_model_len: int | None = Field(None, ge=16, description="tokens of prompt and answer")
-    temperature: float = Field(
-        0.6, ge=0, le=2, description="sampling temperature; 0: the likeliest token"
-    )
-    top_p: float = Field(
-        0.95, gt=0, le=1, description="Share of the probability that tokens are drawn from"
-    )
-    max_tokens: int = Field(128, ge=1, le=32768, description="most tokens of an answer")
     send: dict[Parameter, str | None] = Field(
         default_factory=dict,
         description="parameters of a request that the endpoint calls otherwise, or, null, does "

@@ -9,7 +9,8 @@ There are three formats, one `Wire` each:
   sentence, so the word that announces the answer must be last. `STOP` ends the answer at the first
   blank line, after which the model would invent the next task; prompts ask for one paragraph.
 - `completions` with `render`: the token ids that a fitted generator reads. The server adds no
-  special tokens; in text, the name of a special token would be read as that token.
+  special tokens. Text is not sent, since the name of a special token in it would be read as that
+  token.
 
 No seed is sent: a server's samples depend on the batch anyway, and vLLM is slower with a generator
 per row. Answers are stored, and never requested again.

@@ -65,7 +65,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
 def _own_mean(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
     """The mean of each text's own entries, (batch, width). block: entries looked up at once.
 
-    Padding is skipped first, since one text of a batch may have many more owners than the others.
+    Padding is skipped first, since one text may have many more owners than the rest of the batch.
     Matrix products add the entries, since index_add_ is not deterministic on a GPU.
     """
     texts, places = (owners >= 0).nonzero(as_tuple=True)
@@ -83,7 +83,7 @@ def definition_loss(
     owners: Tensor,
     block: int = BLOCK,
 ) -> tuple[Tensor, Tensor]:
-    """Mean loss of a batch, and whether each text's best entry is one of its own, (batch,).
+    """Mean loss of a batch, and whether each text's best entry is among its own, (batch,).
 
     Cross-entropy between softmax(vectors @ entries.T) and a target that is uniform over the text's
     own entries (DefSent+, eqs. 5, 8 and 12, where each pair of an entry and a definition is a row).
@@ -231,7 +231,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
     Entries without a row are ignored, and so are definitions without any other entry.
 
     After each forward pass `terms` has the batch's means: `recall_1`, the share of definitions
-    whose nearest entry is one of their own, and `floor`, the smallest possible loss.
+    whose nearest entry is among their own, and `floor`, the smallest possible loss.
 
     Reference: DefSent+, section 3.2.
     """

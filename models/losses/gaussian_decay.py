@@ -4,7 +4,7 @@ A hard negative is suppressed as long as the student's cosine agrees with the te
 the two differ, the more the negative's logit counts.
 
 Two interpretations make the equations consistent. In eq. 12 the decayed logit is exponentiated like
-the others; as printed, it is at most 1 beside terms of e^17. In eq. 13 s is a cosine over tau in
+every logit; as printed, it is at most 1 beside terms of e^17. In eq. 13 s is a cosine over tau in
 both places, so tau cancels in the exponent, and sigma is a half-width in cosine.
 """
 
@@ -71,7 +71,7 @@ def gaussian_decay_loss(
 
     Returns the loss, a scalar; the student's cosines and the openings, (batch,) each; and the share
     of the gradient on the rows' own negatives that remains under the decay, a scalar: the sum over
-    the batch of dL_i / du_ii-, divided by the same sum without decay. All but the loss are
+    the batch of dL_i / du_ii-, divided by the same sum without decay. All values but the loss are
     detached.
     """
     anchor, positive, negative = (

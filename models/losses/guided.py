@@ -1,4 +1,4 @@
-"""In-batch negatives, without those that a frozen guide considers positives.
+"""In-batch negatives, without texts that a frozen guide considers positives.
 
 sentence-transformers' GISTEmbedLoss (Solatorio 2024, arXiv:2402.16829, section 3): a text of
 another row is left out of the softmax if the guide's cosine puts it nearer to the anchor than the
@@ -13,24 +13,24 @@ from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from tercet.models.config import Config
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.losses.loss import Params
 
 
 class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
     """GISTEmbedLoss from anchor to positive only, with a frozen guide.
 
     The library's loss also contrasts anchors with anchors and positives with positives, keeps the
-    guide's dropout on in training, and expands all pairs of vectors to compute their cosines.
+    guide's dropout on in training, and copies the vectors of every pair to compute cosines.
 
     A guide with a template applies it itself. The bare texts cannot be recovered from the encoder's
-    template, so if the encoder has one, the guide must have the same.
+    template, so if the encoder has a template, the guide must have the same one.
 
     Inputs: (anchor, positive), optionally with negatives; labels are ignored.
     """
 
     def __init__(
-        self, model: SentenceTransformer, params: Params, slots: Mapping[str, Path]
+        self, model: SentenceTransformer, params: Config, slots: Mapping[str, Path]
     ) -> None:
         guide = load_encoder(slots["guide"])
         super().__init__(

@@ -8,13 +8,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
 
-
-class Params(BaseModel):
-    """Base of every loss's hyperparameters: unknown keys are an error, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from tercet.models.config import Config
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class Loss:
     """
 
     name: str
-    params: type[Params]
+    params: type[Config]
     code: str
     texts: tuple[str, ...] = ("anchor", "positive")
     optional: tuple[str, ...] = ("negative",)
@@ -69,11 +64,11 @@ class Loss:
             matches |= {name: numbered} if numbered else {}
         return matches
 
-    def with_params(self, params: Params) -> "Loss":
+    def with_params(self, params: Config) -> "Loss":
         """The loss resolved for these hyperparameters."""
         return self if self.resolve is None else self.resolve(self, params)
 
-    def build(self, model: Any, params: Params, slots: Mapping[str, Path]) -> Any:
+    def build(self, model: Any, params: Config, slots: Mapping[str, Path]) -> Any:
         """Builds the torch module around an encoder.
 
         Raises: ValueError with one sentence if the encoder or the files of a slot do not fit.

@@ -1,4 +1,4 @@
-"""NT-Xent: each of the 2N texts of a batch is contrasted with all others.
+"""NT-Xent: each of the 2N texts of a batch is contrasted with the remaining 2N − 1.
 
 Chen et al. 2020, arXiv:2002.05709, eq. 1, as in Generate-CSE. Unlike `info_nce`, it also contrasts
 anchors with anchors, and both texts of a pair are queries.
@@ -16,7 +16,7 @@ from tercet.models.losses.registry import InBatch
 
 
 def nt_xent(first: Tensor, second: Tensor, tau: float) -> Tensor:
-    """Mean of −log softmax over the 2N vectors, each against all others.
+    """Mean of −log softmax over the 2N vectors, each against the remaining 2N − 1.
 
     first, second: (N, d), partners by row, of any norm. Returns a scalar.
     """

@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from tercet.models.losses.loss import Params
+from tercet.models.config import Config
 
 TAU = 0.05
 
@@ -41,7 +41,7 @@ class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
     """
 
     def __init__(
-        self, model: SentenceTransformer, params: Params, slots: Mapping[str, Path]
+        self, model: SentenceTransformer, params: Config, slots: Mapping[str, Path]
     ) -> None:
         super().__init__()
         self.model = model

@@ -11,8 +11,9 @@ import pyarrow as pa
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from tercet.errors import InvalidSetting
+from tercet.models.config import Config
 from tercet.models.errors import suggest
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.loss import Loss
 from tercet.models.plugins import with_installed
 
 UNVERSIONED = True
@@ -45,7 +46,7 @@ _WRITTEN = {
 Other: TypeAlias = Annotated[dict[str, Any], BeforeValidator(fill_other), WithJsonSchema(_WRITTEN)]
 
 
-class InBatch(Params):
+class InBatch(Config):
     """Hyperparameters of `info_nce` and `nt_xent`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
@@ -54,7 +55,7 @@ class InBatch(Params):
     )
 
 
-class GaussianDecay(Params):
+class GaussianDecay(Config):
     """Hyperparameters of the loss `gaussian_decay`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
@@ -91,7 +92,7 @@ class GaussianDecay(Params):
         return self
 
 
-class Definition(Params):
+class Definition(Config):
     """Hyperparameters of the loss `definition`, and how the rows of its entry matrix are made."""
 
     entries: Literal["mean", "cls", "words"] = Field(
@@ -140,7 +141,7 @@ class Definition(Params):
         return self
 
 
-class TokenReconstruction(Params):
+class TokenReconstruction(Config):
     """Hyperparameters of the loss `token_reconstruction`."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -190,7 +191,7 @@ class TokenReconstruction(Params):
         return self
 
 
-class Matryoshka(Params):
+class Matryoshka(Config):
     """Hyperparameters of the loss `matryoshka`."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -272,7 +273,7 @@ LOSSES: Mapping[str, Loss] = with_installed(
                 loss if params.sigma_cosine > 0 else replace(loss, may_read=())
             ),
         ),
-        Loss("guided", Params, f"{_HERE}.guided:GuidedLoss", slots=("guide",)),
+        Loss("guided", Config, f"{_HERE}.guided:GuidedLoss", slots=("guide",)),
         Loss("info_nce", InBatch, f"{_HERE}.info_nce:info_nce"),
         Loss(
             "matryoshka",
@@ -283,7 +284,7 @@ LOSSES: Mapping[str, Loss] = with_installed(
         Loss("nt_xent", InBatch, f"{_HERE}.nt_xent:NtXentLoss", optional=()),
         Loss(
             "pairwise_logistic",
-            Params,
+            Config,
             f"{_HERE}.pairwise_logistic:PairwiseLogisticLoss",
             texts=("anchor", "positive", "negative"),
             optional=(),
@@ -327,7 +328,7 @@ def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
     return {"name": name, **params_of({**content, "name": name}).model_dump(mode="json")}
 
 
-def params_of(content: Mapping[str, Any]) -> Params:
+def params_of(content: Mapping[str, Any]) -> Config:
     """The parameters in a mapping of a loss's name and parameters."""
     values = {key: value for key, value in content.items() if key != "name"}
     return loss_named(content["name"]).params.model_validate(values)

@@ -32,7 +32,7 @@ def token_weights(frequencies: Frequencies | None, floor: float, slope: float) -
 
 
 def reconstruction_error(states: Tensor, rebuilt: Tensor, text: Tensor, weights: Tensor) -> Tensor:
-    """Mean over the texts of L_R (eqs. 9 and 10), with squared errors summed over the width.
+    """Mean over texts of L_R (eqs. 9, 10): squared errors, summed over width, averaged over tokens.
 
     The paper speaks of an MSE. A mean over the width would make the encoder's gradient smaller by
     that factor, almost nothing at the paper's weight of 2.5e-4.
@@ -45,7 +45,8 @@ def reconstruction_error(states: Tensor, rebuilt: Tensor, text: Tensor, weights:
 
 
 class TokenDecoder(nn.Module):  # type: ignore[misc]
-    """From a text's vector back to its token states (eqs. 5-7): the transposed layers of TokenCnn.
+    """Maps a text's vector back to its token states (eqs. 5-7), by the transposed layers of
+    TokenCnn.
 
     unpooling: inverts the TextCNN's maximum over time. `places` puts each channel's value where its
     maximum was; `broadcast` puts it everywhere, so that all tokens but those near an end get the
@@ -113,15 +114,15 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
 
     Args:
         encoder: the encoder to train, with pooling `token_cnn`, wrapped.
-        contrastive: the other loss, built around `encoder`. The anchors and positives that it
-            encodes are reconstructed; other texts are not.
+        contrastive: L_I, built around `encoder`. The anchors and positives that it encodes are
+            reconstructed; negatives are not.
         decoder: trained with the loss, and discarded afterwards.
         weight: β and γ of the paper.
         weights: (vocabulary,), f(w) by token id; None: 1.
         detach: no gradient through the states to be reconstructed, unlike in the paper.
 
     After each forward pass `terms` has `contrastive`, `reconstruction` and
-    `reconstruction_positive`, each without its weight, and what the other loss reports.
+    `reconstruction_positive`, each without its weight, and the terms of `contrastive`.
     """
 
     def __init__(

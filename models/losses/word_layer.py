@@ -39,7 +39,7 @@ def layer_of(folder: Path) -> Layer | None:
     """The layer before the word embeddings in a model's files; None if there is none."""
     from safetensors import safe_open
 
-    # Older SentenceTransformer directories have the transformer in a folder of its own.
+    # Older SentenceTransformer directories have the transformer in a subfolder.
     files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("0_*/*.safetensors"))
     keys = []
     for file in files:

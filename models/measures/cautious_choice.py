@@ -44,7 +44,8 @@ def standard_errors(gains: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """The choice of `choose_candidate` for each group of questions, made on the other folds.
+    """The choice of `choose_candidate` for each group of questions, made on folds without the
+    group.
 
     group: (questions,), group numbers from 0. moments: (groups, any), `_moments` of the gains
     that decide the choice. folds: (repeats, groups), the fold of each group.
@@ -55,12 +56,12 @@ class CrossFitted:
     folds: npt.NDArray[np.int64]
 
     def choices(self) -> Choices:
-        """The candidate that the other folds choose for each question, (repeats, questions)."""
+        """The candidate that all folds but the question's choose for it, (repeats, questions)."""
         chosen = self._chosen(np.ones((1, len(self.moments)), dtype=np.int32))[0]
         return np.take_along_axis(chosen, self.folds, axis=1)[:, self.group]
 
     def values(self, gains: npt.ArrayLike) -> Floats:
-        """Each question's gain under the choices of the other folds, averaged over repeats.
+        """Each question's gain under the candidate of `choices`, averaged over repeats.
 
         Returns (questions,).
 

@@ -58,7 +58,8 @@ def row_values(
     - word_cosine, sentence_cosine: with the target. source_cosine: sentence vectors, with the
       source.
     - source_diversity: 1 - the share of distinct words that source and generation have in common.
-    - generation_diversity: the same between each two generations of a row; 0 for one generation.
+    - generation_diversity: `source_diversity` between every two generations of a row; 0 for one
+    generation.
     - type_token_ratio: distinct words among all words of a generation. cased_type_token_ratio:
       case-sensitive, as in the paper.
     - length: number of words relative to the source (100: as long). empty: share of generations
@@ -173,8 +174,8 @@ def _means(counts: Counts, columns: Values) -> Floats:
 
 # Controls are trivial generators, which a generator must beat on the same pairs.
 #
-# Every draw is a function of (seed, row id, copy), so the other rows do not change it; but replaced
-# words and random sentences are taken from the sources of all rows.
+# Every draw is a function of (seed, row id, copy), so it does not depend on which rows there are;
+# but replaced words and random sentences are taken from the sources of all rows.
 
 # Shares of the words that are replaced or deleted.
 SHARES = {"10": 0.1, "20": 0.2, "33": 1 / 3, "50": 0.5}

@@ -3,7 +3,8 @@
 SentEval (`senteval/tools/validation.py`) has three protocols, depending on the task's splits:
 
 - training data alone (MR, CR, SUBJ, MPQA): nested cross-validation. Each of ten stratified outer
-  folds is held out once; C is chosen from 2^-2 … 2^3 by ten inner folds of the other nine.
+  folds is held out once; C is chosen from 2^-2 … 2^3 by ten inner folds of the remaining nine outer
+  folds.
 - training and test data (TREC, MRPC): C from 2^-1 … 2^5 by ten folds of the training data.
 - training, dev and test data (SST-2): C from 2^-2 … 2^3 on dev; the classifier is fitted on the
   training data alone.
@@ -15,8 +16,8 @@ with the smallest C among equals; a refit on all training data with the best C.
 Unlike SentEval: the vectors are float64, and Newton's method fits to the optimum; the fits of a
 grid are warm-started. The optimum is unique, so warm starts change only the time, and the same
 vectors give the same figures with any number of threads. SentEval's default solver was liblinear,
-which also penalises the intercept and fits six classes one-vs-rest; scikit-learn's default today is
-what is used here. Accuracy is the share of right examples; SentEval averages the folds' rounded
+which also penalises the intercept and fits six classes one-vs-rest; here scikit-learn's present
+default is used. Accuracy is the share of right examples; SentEval averages the folds' rounded
 accuracies, which differs by less than 0.01.
 """
 

@@ -1,6 +1,6 @@
 """Bootstrap intervals and a paired test for every measure; summaries over seeds.
 
-A `Measure` computes a figure from the number of times that each row was drawn. The same code so
+A `Measure` computes a figure from the number of times that each row was drawn. One code therefore
 resamples a mean, a rank correlation (whose ranks are computed again in each resample) and an
 average precision. Two models are compared on the same resamples: `sampled` draws them from the seed
 and the number of rows alone.

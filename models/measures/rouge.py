@@ -60,10 +60,10 @@ def longest_common(first: Sequence[str], second: Sequence[str]) -> int:
 def character_rouge(text: str, reference: str) -> Rouge:
     """ROUGE over characters, counted as in the package `rouge` 1.0.1.
 
-    An n-gram counts once however often it occurs in a text. ROUGE-L counts distinct characters too:
-    those of the longest common subsequence of each pair of sentences. White space is ignored, and a
-    full stop only ends a sentence. VAEGPT-Sim names that package; its use on characters is inferred
-    from Table 2, where a copy has 79.28.
+    An n-gram counts once however often it occurs in a text. ROUGE-L also counts distinct
+    characters: of the longest common subsequence of each pair of sentences. White space is ignored,
+    and a full stop only ends a sentence. VAEGPT-Sim names that package; its use on characters is
+    inferred from Table 2, where a copy has 79.28.
     """
     sentences, reference_sentences = _sentences(text), _sentences(reference)
     common: set[str] = set()

@@ -23,7 +23,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 # Label of a position without loss.
 IGNORED = -100
-# BERT: shares of the chosen tokens that are masked and replaced; the others are left as they are.
+# BERT's shares of the chosen tokens that are masked and that are replaced; the rest stay.
 _MASKED, _REPLACED = 0.8, 0.1
 # T5: the mean length of a masked span, in tokens.
 SPAN = 3.0

@@ -74,7 +74,7 @@ def new_model(form: Form, shape: Shape, tokenizer: Any) -> Any:
             resid_pdrop=drop,
             embd_pdrop=drop,
             attn_pdrop=drop,
-            # The same function as the default `gelu_new`, in one kernel.
+            # Equal to the default `gelu_new`, but computed in one kernel.
             activation_function="gelu_pytorch_tanh",
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,

@@ -29,7 +29,7 @@ _WARMUP, _WEIGHT_DECAY = 0.06, 0.01
 
 @dataclass(frozen=True)
 class Budget:
-    """Learning rate and length of training: either tokens of text or steps; the other is None."""
+    """Learning rate, and length of training in either tokens of text or steps."""
 
     learning_rate: float
     lr_schedule: Schedule

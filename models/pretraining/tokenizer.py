@@ -25,9 +25,9 @@ _T5 = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}
 _GPT2_END = "<|endoftext|>"
 # Replaces a space in Unigram's pieces.
 _SPACE = "▁"
-# As many as T5 has.
+# The number of sentinels that T5 has.
 _SENTINELS = 100
-# One in so many entries may be a single character; rarer characters become unknown.
+# One in this many entries may be a single character; rarer characters become unknown.
 _ALPHABET = 16
 _LEAST_ALPHABET = 40
 
@@ -94,8 +94,8 @@ def _wordpiece(vocabulary: int, texts: Source) -> Tokenizer:
     counts = Counter({c: n for c, n in counts.items() if not c.isspace()})
     most = max(vocabulary // _ALPHABET, _LEAST_ALPHABET)
     alphabet = sorted(sorted(counts, key=lambda c: (-counts[c], c))[:most])
-    # The trainer breaks ties by ids, which it assigns in the order of a hash table. As special
-    # tokens, the characters get their ids first and in this order.
+    # The trainer breaks ties by ids, which it assigns in the order of a hash table. Registered as
+    # special tokens, the characters get the first ids, in this order.
     inner = [f"##{character}" for character in alphabet]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
@@ -169,7 +169,7 @@ def _unigram(vocabulary: int, texts: Source) -> Tokenizer:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[end]
     )
-    # As in T5, the first sentinel has the highest id.
+    # The first sentinel has the highest id, like in T5.
     names = [f"<extra_id_{number}>" for number in reversed(range(_SENTINELS))]
     tokenizer.add_special_tokens(names)
     return tokenizer

@@ -102,7 +102,7 @@ def faults(
     preamble (or a remark after the answer), echo (of the prompt, or of the whole source), markup
     (a control token, a tag, a list's marker, JSON), several_lines, repetition, same_as_source
     (except for case and punctuation), wrong_script, wrong_language, no_question,
-    unchanged_entity, missing_entity, unchanged_number, missing_number; and those of
+    unchanged_entity, missing_entity, unchanged_number, missing_number; and the reasons of
     `query_faults`.
     """
     texts, sources = answers["text"], pc.fill_null(answers["source"], "")

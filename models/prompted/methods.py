@@ -46,7 +46,7 @@ def of_sentence(
     parameters: Sequence[str] = (),
     checks: Sequence[Check] = (),
 ) -> Method:
-    """A method that asks about every sentence. parameters: those that the prompt may name."""
+    """A method that asks about every sentence. parameters: parameters that the prompt may name."""
     generate = each_sentence(operation or name, *parameters)
     variables = ("sentence", *parameters)
     purpose = purpose_of(relation)

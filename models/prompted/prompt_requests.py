@@ -29,7 +29,8 @@ class Edited(Prompted):
 class PromptRequest:
     """One request about one sentence.
 
-    values: the prompt's variables. detail: the change, by fields of `DETAIL`; others are null.
+    values: the prompt's variables. detail: the change, by fields of `DETAIL`; missing fields are
+    null.
     """
 
     sentence_id: int
@@ -71,7 +72,7 @@ def _ask_each(
 
 
 QueryKind: TypeAlias = Literal["keyword", "question", "claim"]
-# Variables of the prompt, and those that a worked example may leave out.
+# Variables of the prompt, and variables that a worked example may leave out.
 VARIABLES, OPTIONAL = ("passage", "context", "kind"), ("context",)
 
 

@@ -182,9 +182,9 @@ def load_shots(
 ) -> list[Example]:
     """The examples of a shots file. Their answers have the key `answer` or `query`.
 
-    params: the method's parameters. Those that not every prompted method has are variables, with
-        these values as defaults. A line with another value (such as `edit`) is skipped, since it is
-        for another method. optional: variables with the default "".
+    params: the method's parameters. Parameters that not every prompted method has are variables,
+        with these values as defaults. A line with another value of a parameter (such as `edit`) is
+        skipped, since it is for another method. optional: variables with the default "".
 
     Raises Unusable if the file cannot be read, a line is not a JSON object of variables and a text
     `answer`, a line lacks a variable of the prompt, or no line is for this method.

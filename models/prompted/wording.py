@@ -87,7 +87,8 @@ PREAMBLE = (
     rf"|(?:{_OPENING}|first,? |now,? )(?:i (?:need|have|want) to|let me|let['’]s) "
     r"(?:[a-z]+ ){1,4}(?:user|sentence|request|prompt)\b)"
 )
-# Labels of an answer, unless the source mentions such things ("Sentence: what a full stop ends").
+# Labels of an answer, unless the source itself contains such a label ("Sentence: what a full stop
+# ends").
 LABEL = (
     rf"^[*#\s]*(?:(?:the |your |my )?(?:{_CHANGED}|new|original|final|previous|next|generated)"
     rf"(?: version of the)? (?:{_PIECE}|answer|passage)|sentence|answer|assistant"

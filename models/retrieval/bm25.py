@@ -1,9 +1,9 @@
 """Search by words: BM25 in Lucene's variant, with k1 = 1.5 and b = 0.75 (bm25s).
 
 Words are those of `words.split`. If the first documents are English, judged by the share of its
-most frequent words, stop words (bm25s' list) are left out and the others are stemmed (Snowball).
-Documents in another language, or too few to judge, are indexed unchanged. An index is saved to a
-directory and loaded without rebuilding.
+most frequent words, stop words (bm25s' list) are left out and all other words are stemmed
+(Snowball). Documents in another language, or too few to judge, are indexed unchanged. An index is
+saved to a directory and loaded without rebuilding.
 """
 
 import json
@@ -32,7 +32,7 @@ _SAMPLE, _LOT = 1_000, 8_192
 @dataclass(frozen=True)
 class Bm25:
     """A BM25 index. index: bm25s' index, None if no document has a word. english: whether stop
-    words are left out and the others stemmed. average: mean number of words of a document."""
+    words are left out and all other words stemmed. average: mean number of words of a document."""
 
     index: Any
     english: bool
@@ -167,7 +167,7 @@ def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
 
 
 def words_of(texts: Sequence[str], english: bool) -> list[list[str]]:
-    """The words of each text as indexed. english: leave out stop words and stem the others."""
+    """The words of each text as indexed. english: leave out stop words and stem all other words."""
     from bm25s.stopwords import STOPWORDS_EN
     from Stemmer import Stemmer
 

@@ -1,7 +1,7 @@
 """Search by vectors, fusion of two rankings, and measures against graded judgements.
 
-A ranking is an array (queries, depth) of document numbers, best first, padded with `NONE`. The
-measures are those of trec_eval.
+A ranking is an array (queries, depth) of document numbers, best first, padded with `NONE`. Measures
+are defined as in trec_eval.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,7 +155,7 @@ def search_vectors(queries: Vectors, documents: Iterable[Vectors], k: int) -> tu
 
 
 def _gathered(documents: Iterable[Vectors]) -> Iterator[Vectors]:
-    """The same documents in blocks of at least `_GATHERED`, except the last."""
+    """The documents, regrouped in blocks of at least `_GATHERED`, except the last."""
     some: list[Vectors] = []
     for block in documents:
         some.append(block)
@@ -173,7 +173,7 @@ def _keep_best(places: Places, scores: Scores, cosines: Scores, begin: int) -> N
     # The earlier document wins a tie, so a later one must be strictly nearer than the k-th.
     better = cosines > scores[:, -1:]
     if better.sum(axis=1).max(initial=0) > k:
-        # Those nearer than the block's k-th, and the first of those equally near.
+        # Documents nearer than the block's k-th, and the first documents that are equally near.
         bound = -np.partition(-cosines, k - 1, axis=1)[:, k - 1, None]
         beyond = np.cumsum(cosines == bound, axis=1) + (cosines > bound).sum(axis=1)[:, None] > k
         better &= (cosines > bound) | ((cosines == bound) & ~beyond)

@@ -323,9 +323,9 @@ _ROUNDS = 6
 _LOOKAHEAD = 5
 # Types that are too broad, so that replacements must also have the same `shape`.
 _SHAPED = frozenset(("identifier", "name"))
-# The same for these types and for uniform draws, which may hit entities of the sentence.
+# The lookahead for these types and for uniform draws, which may hit entities of the sentence.
 _FAR_LOOKAHEAD = 11
-# The same for narrow kinds, whose members are rare and scattered over their type's ring.
+# The lookahead for narrow kinds, whose members are rare and scattered over their type's ring.
 _KIND_LOOKAHEAD = 63
 # Types whose entities are so similar that any of T_r fits without a model's help. For other types
 # ("data", "code", "clothing") only T_p fits.
@@ -427,8 +427,8 @@ def entity_swap(inputs: MethodInput, params: Swaps, seed: int) -> pa.Table:
     An entity is skipped if one of its mentions cannot be swapped (`swappable`).
 
     The replacement comes from T_p, else from T_r (`detail.pool`), and does not occur in the
-    sentence. With `one_kind` it has the same narrow kind (`english/kinds.tsv`). A proper name or
-    an identifier is replaced from T_p by one of the same class or family and, with
+    sentence. With `one_kind` it has the same narrow kind (`english/kinds.tsv`). A proper name or an
+    identifier is replaced from T_p by an entity of the same class or family and, with
     `choice: nearest`, of the same `shape`. An entity without such a replacement is skipped.
     Further generations swap other entities, and use other replacements when those run out.
     `detail` has the first mention and its new node.

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tercet.models.generation import Method, MethodInput, Output, Params, methods
+from tercet.models.config import Config
+from tercet.models.generation import Method, MethodInput, Output, methods
 from tercet.models.text.passages import above, as_typed
 
 # The number of places (paths in files) with each query, by the casefolded query.
@@ -47,7 +48,7 @@ def _query(path: Sequence[str], places: Places) -> str:
     return next((query for query in queries if places[query.casefold()] < 2), queries[-1])
 
 
-def _first_below(operation: str, inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+def _first_below(operation: str, inputs: MethodInput, params: Config, seed: int) -> pa.Table:
     """A query for each title or, with the operation `heading`, for each path of headings; its
     positive is the first passage below it."""
     output = Output()

@@ -33,7 +33,7 @@ _FACT = re.compile(
 
 
 def word_repetition(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
-    """Some words repeated in place, up to 0.3 of them."""
+    """Repeats up to 0.3 of a sentence's words in place."""
 
     def repeat(words: Words, copy: int) -> Changed:
         return repeated(words, seed, copy)
@@ -55,7 +55,7 @@ def cutoff(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
 
 
 def word_shuffle(inputs: MethodInput, params: Several, seed: int) -> pa.Table:
-    """All words in a random order, never the order they had."""
+    """Puts a sentence's words into a random order, never the original order."""
 
     def shuffle(words: Words, copy: int) -> Changed:
         return shuffled(words, seed, copy)

@@ -4,6 +4,7 @@ import re
 
 import pyarrow as pa
 
+from tercet.models.config import Config
 from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
 from tercet.models.english.words import (
@@ -14,7 +15,7 @@ from tercet.models.english.words import (
     word_lists,
     word_set,
 )
-from tercet.models.generation import JOINT, Method, MethodInput, Output, Params, methods
+from tercet.models.generation import JOINT, Method, MethodInput, Output, methods
 
 DATA_FILES = ("number_form.tsv",)
 
@@ -42,7 +43,7 @@ _YEARS = range(1500, 2101)
 _MOST = 4
 
 
-def number_form(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+def number_form(inputs: MethodInput, params: Config, seed: int) -> pa.Table:
     """Writes the numbers of the sentence's quantities in another way, with the same values.
 
     `old` and `new` of `detail` have all changed numbers, `mention_id` the first.
@@ -220,4 +221,4 @@ def _in_short_words(value: int) -> str | None:
     return words if len(words.split()) <= _LONGEST_IN_WORDS else None
 
 
-METHODS = methods(Method("number_form", "positive", "keeps", number_form, Params, ("mentions",)))
+METHODS = methods(Method("number_form", "positive", "keeps", number_form, Config, ("mentions",)))

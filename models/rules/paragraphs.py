@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import Method, MethodInput, Output, Params, methods
+from tercet.models.config import Config
+from tercet.models.generation import Method, MethodInput, Output, methods
 
 # Openings of a sentence that contrasts with the sentence before it.
 _OPPOSITE = re.compile(
@@ -26,7 +27,7 @@ _CASE = re.compile(r"\W*(for|if|when|with)\b(?! (?:example|instance|more|this|th
 _Candidates: TypeAlias = Callable[[int, int], Iterator[int]]
 
 
-class Length(Params):
+class Length(Config):
     """Maximum length of the positive, which has whole sentences."""
 
     max_words: int = Field(64, ge=1, le=1024, description="words of the positive, at most")

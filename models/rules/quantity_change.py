@@ -106,9 +106,9 @@ def changes(
 ) -> Iterator[Change]:
     """Up to `count` changes per sentence, drawn for `purpose`, in the order of the anchors.
 
-    Each round goes through the sentence's quantities in a drawn order and changes those that can be
-    changed, to a number that no earlier round gave them. With `random` all can be changed, since a
-    language model then adapts the sentence.
+    Each round goes through the sentence's quantities in a drawn order and changes each quantity
+    that can be changed, to a number that no earlier round gave it. With `random` all quantities can
+    be changed, since a language model then adapts the sentence.
     """
     mentions = inputs.located("quantity")
     rows = mentions["row"].to_numpy()
@@ -317,8 +317,8 @@ def _ends(inputs: MethodInput, mention_ids: pa.ChunkedArray) -> dict[int | None,
     return dict(zip(nouns["mention_id"].to_pylist(), nouns["end"].to_pylist(), strict=True))
 
 
-# The rest of the module recognises numbers that must not change: those that name something, and
-# those whose counted things the sentence lists.
+# The rest of the module recognises numbers that must not change: numbers that name something, and
+# numbers of things that the sentence lists.
 _SIZE_BEFORE = re.compile(r"(?:\bx|\bby) $")
 # Terms with a hyphen: "two-way", "nine-point circle".
 _HYPHEN = re.compile(r"[-‑–][^\W\d]")

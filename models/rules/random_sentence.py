@@ -5,10 +5,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.generation import Method, MethodInput, Output, Params, methods
+from tercet.models.config import Config
+from tercet.models.generation import Method, MethodInput, Output, methods
 
 
-def random_sentence(inputs: MethodInput, params: Params, seed: int) -> pa.Table:
+def random_sentence(inputs: MethodInput, params: Config, seed: int) -> pa.Table:
     """For each anchor, the first sentence of another document after its draw on the ring of all
     anchors."""
     if inputs.pool is None:
@@ -41,5 +42,5 @@ def _next_document(doc_ids: seeding.Ids) -> npt.NDArray[np.int64]:
 
 
 METHODS = methods(
-    Method("random", "negative", "other", random_sentence, Params, ("pool",), languages=())
+    Method("random", "negative", "other", random_sentence, Config, ("pool",), languages=())
 )

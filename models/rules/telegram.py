@@ -230,7 +230,7 @@ def _can_go(text: str, unit: re.Match[str]) -> bool:
         several = is_plural_subject(context) or context.before in _PEOPLE
         return named or several or text[: unit.start()].endswith(", ")
     if unit.lastgroup == "that":
-        # Not conjunctions that can be omitted: "what is that you hold", "such that it is".
+        # These are no conjunctions that can be omitted: "what is that you hold", "such that it is".
         return context.before not in STOP_WORDS or context.before in OBJECTS | {"out"}
     if unit.lastgroup == "perfect":
         clause = re.split("[,;]", text[: unit.start()])[-1]

@@ -85,9 +85,10 @@ Senses: TypeAlias = tuple[dict[str, tuple[Sense, ...]], dict[str, tuple[str, ...
 
 
 def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> Senses:
-    """Every form of the groups' words, with the other words of the group in the same form.
+    """Every form of the groups' words, with the group's remaining words in the same form.
 
-    skip: from (part of speech, word) to whether a word is never replaced; it may replace others.
+    skip: from (part of speech, word) to whether the word is never replaced; it may still replace
+    other words.
     """
     table: dict[str, dict[str, tuple[dict[str, None], dict[str, None]]]] = {}
 
@@ -291,10 +292,10 @@ def exchanged(
 ) -> pa.Table:
     """Up to `copies` generations per sentence, each with up to `words` places replaced.
 
-    spared: by anchor, spans in which nothing is replaced. fits: as for `spots`.
+    spared: by anchor, spans in which nothing is replaced. fits: see `spots`.
 
     The places of a sentence are in a seeded order; the first generation uses the first `words`
-    places, the next one the following places. `old` and `new` have all replaced words.
+    places, the next generation the places after them. `old` and `new` have all replaced words.
     """
     texts = inputs.texts()
     spans = spared or {}

@@ -162,7 +162,7 @@ def fit(
 def objective_of(model: Any) -> Step:
     """The mean cross-entropy over the tokens of both halves, end tokens included.
 
-    Each half has a forward pass of its own, since questions are longer than prompts.
+    Each half has a separate forward pass, since questions are longer than prompts.
     """
 
     def objective(batch: dict[str, Encoded]) -> tuple[Tensor, dict[str, Tensor]]:

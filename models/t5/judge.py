@@ -43,9 +43,9 @@ def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
 
 
 def load(folder: Path, precision: Precision, device: str, words: Words | None = None) -> Judge:
-    """The judge in this directory. Raises ValueError for one that cannot be used.
+    """The judge in this directory. Raises ValueError if it cannot be used.
 
-    words: the wording of the question, for a T5 that has none of its own.
+    words: the wording of the question, for a T5 that brings none.
     """
     question = wording.question_of(folder, words)
     tokenizer = pretrained.load_tokenizer(folder)

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tercet.models.config import Config
 from tercet.models.generators import layout
 
 if TYPE_CHECKING:
@@ -22,10 +23,8 @@ DATA_FILES = ("prompts/entailment.jinja", "prompts/contradiction.jinja")
 _SENTENCE = "{{ sentence }}"
 
 
-class Words(BaseModel):
+class Words(Config):
     """Wording of a judgement: `before FIRST between SECOND after`, with one of two answers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     before: str = Field(default="Known: ", description="Text before the first sentence.")
     between: str = Field(default=" Claimed: ", description="Text between the two.")
@@ -38,16 +37,12 @@ class Words(BaseModel):
 class Question(Words):
     """The question by which a model judges a pair.
 
-    if_true, if_false: `true` and `false` in the file. max_length: tokens of the whole question.
-        templates: the templates of the two methods to which the model was fitted.
+    max_length: tokens of the whole question. templates: the templates of the two methods to which
+        the model was fitted.
     slope, shift: P(true) is 1 / (1 + e^-(slope · logit + shift)), where the logit is the difference
         of the two answers' logits (Platt's calibration); 1 and 0 give the plain softmax.
     """
 
-    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
-
-    if_true: str = Field(default="true", min_length=1, alias="true")
-    if_false: str = Field(default="false", min_length=1, alias="false")
     max_length: int = Field(ge=8)
     templates: Mapping[str, str]
     slope: float = 1.0
@@ -103,7 +98,7 @@ def around(template: str) -> tuple[str, str]:
 
 def write(folder: Path, question: Question) -> None:
     """Writes the question beside the model's files."""
-    text = question.model_dump_json(indent=2, by_alias=True)
+    text = question.model_dump_json(indent=2)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 

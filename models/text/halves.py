@@ -10,7 +10,7 @@ from tercet.models.text.words import UNSPACED, count_words, is_unspaced
 LEAST = 4  # minimum of words in a half
 _PAUSES = (",", ";", ":", "–", "—", "--", "…", "...", ")")
 _UNSPACED_PAUSES = (*_PAUSES, *"，、；：。！？」』）")
-# Letters of scripts without spaces, words of others, and single marks.
+# Letters of scripts without spaces, words of scripts with spaces, and single marks.
 _PIECES = re.compile(rf"{UNSPACED.pattern}|[^\W_]+|[\W_]", re.UNICODE)
 
 

@@ -20,7 +20,7 @@ _SCRIPTS = (
     *(r"\p{Latin}", r"\p{Cyrillic}", r"\p{Greek}", r"\p{Arabic}", r"\p{Hebrew}", r"\p{Hangul}"),
     *(r"\p{Devanagari}", r"\p{Thai}", r"[\p{Han}\p{Hiragana}\p{Katakana}]"),
 )
-# Frequent words of a language that are not words, names or abbreviations in the others.
+# Frequent words of a language that are no words, names or abbreviations in any other language here.
 _FUNCTION_WORDS = {
     "en": "the of and to that with are this from which have has been by for it its not is they",
     "de": "der das und nicht ist mit auf ein eine einen einem dem sich auch von wird sind zum zur",
@@ -64,7 +64,7 @@ def foreign_language(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
 
 
 def _scripts(texts: pa.ChunkedArray) -> Counts:
-    """Number of letters of each script, and of all others. Shape (scripts + 1, rows)."""
+    """Number of letters of each script, and of all remaining letters. Shape (scripts + 1, rows)."""
     counts = [_array(pc.count_substring_regex(texts, script)) for script in _SCRIPTS]
     letters = _array(pc.count_substring_regex(texts, r"\p{L}"))
     # Marks and syllable signs belong to a script but are not letters, so the rest may be negative.
@@ -94,7 +94,7 @@ _FEWEST = 100  # words that are needed to judge the language
 
 
 def share_of_english(texts: Sequence[str]) -> float | None:
-    """The share of words among the most frequent ones of English; None for fewer than 100 words."""
+    """The share of words that are among the most frequent of English; None for fewer than 100."""
     common = frozenset(_COMMON.split())
     words = [word.strip(",.;:!?()\"'").lower() for text in texts for word in text.split()]
     return sum(word in common for word in words) / len(words) if len(words) >= _FEWEST else None

@@ -228,7 +228,7 @@ class Index:
             ]
         )
         longer = np.maximum(words.counts[matches.rows], self._words[matches.sentences])
-        # Two texts of one word each share no word.
+        # Two texts of one word each differ in their only word, so they share none.
         return replace(matches, scores=1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
 
     def shares(self, words: Words) -> Matches:

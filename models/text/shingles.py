@@ -122,7 +122,8 @@ def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tup
 
 
 def shared_words(texts: pa.Array, others: Ids) -> tuple[Index, list[str]]:
-    """Rows of texts that share a shingle with `others`, and the words of their first shared one.
+    """Rows of texts that share a shingle with `others`, and the words of their first shared
+    shingle.
 
     others: sorted shingles.
     """

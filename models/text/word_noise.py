@@ -77,7 +77,8 @@ def repeated(words: Words, seed: int, copy: int) -> Changed:
 def repeated_few(words: Words, seed: int, copy: int) -> Changed:
     """Repeats a word of every second sentence in place, as GCSE's code does to the anchor.
 
-    Of n words 0 to min(10, n, max(2, floor(0.05 * n))) - 1, each number alike, never the last word.
+    Repeats 0 to min(10, n, max(2, floor(0.05 * n))) - 1 of n words, each number with equal chance,
+    and never the last word.
     """
     bound = np.maximum(FEWEST, (FEW * words.counts).astype(np.int64))
     bound = np.minimum(np.minimum(bound, words.counts), MOST_FEW)

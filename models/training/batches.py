@@ -41,7 +41,7 @@ class LengthWindows:
         self._texts = np.stack([seeding.text_ids(column.to_pylist()) for column in columns], axis=1)
 
     def round(self, number: int, rows: Indices | None = None) -> list[list[int]]:
-        """The round's batches, as numbers of rows. rows: those to use; None: all."""
+        """The round's batches, as numbers of rows. rows: the rows to use; None: all."""
         ids = self._ids if rows is None else self._ids[rows]
         draws = seeding.draws(self._seed, f"{self._purpose} rows", ids, number)
         order = np.argsort(draws, kind="stable")

@@ -1,6 +1,6 @@
 """Fits a generator to pairs of source and target, in the layout of its later prompts.
 
-The caller gives the model and its objective: the plain ones are below, VAEGPT's in
+The caller gives the model and its objective: plain objectives are below, VAEGPT's is in
 `models/vaegpt/fitting.py`. The best step is chosen by the ROUGE of greedy answers.
 """
 
@@ -220,10 +220,10 @@ def cross_entropy_of(model: Any) -> Objective:
 
     def objective(batch: Encoded) -> tuple[Tensor, dict[str, Tensor]]:
         labels = batch["labels"]
-        given = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
         if not ahead:
-            given["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels)
-        logits = model(**given, use_cache=False).logits.float()
+            inputs["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels)
+        logits = model(**inputs, use_cache=False).logits.float()
         loss = nn.functional.cross_entropy(
             logits[:, : logits.shape[1] - ahead].flatten(0, 1),
             labels[:, ahead:].flatten(),

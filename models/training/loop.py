@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -23,6 +23,7 @@ from tercet.errors import TercetError
 from tercet.models import seeding
 from tercet.models.machine import Precision, computed_in, keep_freed_memory
 from tercet.models.training import checkpoints
+from tercet.models.training.cpu import faster_on_cpu
 from tercet.models.training.phase import Hyperparameters, Optimizer, Schedule
 
 
@@ -45,7 +46,7 @@ class Choice:
 
 
 class Chooser:
-    """Keeps the best weights of one phase; among equally good ones, the earliest.
+    """Keeps the best weights of one phase; among equally good weights, the earliest.
 
     network: the part of `module` that is measured. module: its weights are kept.
     """
@@ -65,8 +66,8 @@ class Chooser:
         """Measures the weights after this step and keeps them if they are the best so far."""
         value = self._choice.measure(self._network)
         if value is not None and (self._best is None or value > self._best[1]):
-            kept = checkpoints.weights(self._module)
-            checkpoints.write_tensors(self._directory / _name(step), kept)
+            weights = checkpoints.weights(self._module)
+            checkpoints.write_tensors(self._directory / _name(step), weights)
             self._best = (step, value)
         return {"dev_metric": self._choice.metric, "dev_value": value}
 
@@ -80,9 +81,9 @@ class Chooser:
 
     def tidy(self) -> None:
         """Removes weights that no checkpoint names any more."""
-        kept = None if self._best is None else _name(self._best[0])
+        best = None if self._best is None else _name(self._best[0])
         for path in self._directory.glob("best-*.safetensors"):
-            if path.name != kept:
+            if path.name != best:
                 path.unlink()
 
     def restore(self) -> int:
@@ -209,7 +210,8 @@ def train(
             chooser.tidy()
 
     saved_at, saved_step = time.monotonic(), done
-    with _precision(network, setting.precision, device):
+    faster = faster_on_cpu(module) if device.type == "cpu" else nullcontext()
+    with faster, _precision(network, setting.precision, device):
         for number in range(done, total):
             draws = seeding.draws(step_seed, "step", np.array([number], dtype=np.uint64))
             torch.manual_seed(int(draws[0]))
@@ -276,7 +278,7 @@ def adafactor(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimize
     """Adafactor (Shazeer and Stern 2018): the rate is relative to each matrix's root mean square.
 
     T5 was pre-trained with it: its embeddings are up to a hundred times as large as its other
-    weights, and would hardly move at an absolute rate that suits those.
+    weights, and would hardly move at an absolute rate that suits the other weights.
     """
     groups = _groups(module, hyper.weight_decay)
     return torch.optim.Adafactor(groups, lr=hyper.learning_rate)
@@ -298,14 +300,14 @@ def linear(step: int, total: int, warmup: int) -> float:
 
 
 def cosine(step: int, total: int, warmup: int) -> float:
-    """As `linear`, but falling along half a cosine."""
+    """Like `linear`, but the rate falls along half a cosine."""
     if step < warmup:
         return step / warmup
     return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
 
 
 def constant(step: int, total: int, warmup: int) -> float:
-    """As `linear`, but staying at 1."""
+    """Like `linear`, but the rate stays at 1."""
     return step / warmup if step < warmup else 1.0
 
 
@@ -317,7 +319,7 @@ SCHEDULES: Mapping[Schedule, Callable[[int, int, int], float]] = {
 
 
 def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The parameters with and those without weight decay."""
+    """The parameters with weight decay, and the parameters without."""
     norms = [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
     free = {id(parameter) for norm in norms for parameter in norm.parameters()}
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tercet.models import seeding
+from tercet.models.config import Config
 from tercet.models.encoders.settings import Side
-from tercet.models.losses.loss import Params
 from tercet.models.seeding import Ids
 from tercet.models.text.word_noise import (
     SHORT,
@@ -121,10 +121,8 @@ Optimizer: TypeAlias = Literal["adamw", "adafactor"]
 Schedule: TypeAlias = Literal["linear", "cosine", "constant"]
 
 
-class Hyperparameters(BaseModel):
+class Hyperparameters(Config):
     """Hyperparameters of a phase, whatever its losses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(default="triplets", min_length=1, max_length=64)
     batch_size: int = Field(default=64, ge=2, le=65_536, description="Rows a step")
@@ -208,7 +206,7 @@ class PartRows:
     weight: factor of the part's loss in the batch's loss.
     share: of each batch, relative to the other parts' shares; None: relative to numbers of rows.
     slots: directories of the models that the loss reads.
-    drawing: how positives are drawn from anchors in each epoch; None: the rows have them.
+    drawing: how positives are drawn from anchors in each epoch; None: the rows have positives.
     teacher: its cosine of anchor and negative, as they stand in the batch, is the loss's label;
         None: the rows have the label.
     sides: which of the encoder's prompts (query or document) precedes a column's texts, by column;
@@ -218,7 +216,7 @@ class PartRows:
     name: str
     rows: pa.Table
     loss: str
-    params: Params
+    params: Config
     weight: float = 1.0
     share: float | None = None
     slots: Mapping[str, Path] = field(default_factory=dict)
@@ -253,7 +251,8 @@ def part_sizes(
     weights = [float(n if share is None else share) for n, share in zip(rows, shares, strict=True)]
     exact = [batch_size * weight / sum(weights) for weight in weights]
     sizes = [max(least, math.floor(value)) for value in exact]
-    # Rounding: rows go to the parts furthest below their exact size, or come off those above.
+    # Rounding: rows go to the parts furthest below their exact size, or are taken from parts above
+    # it.
     while sum(sizes) != batch_size:
         step = 1 if sum(sizes) < batch_size else -1
         can = [i for i, size in enumerate(sizes) if step > 0 or size > least]
@@ -263,7 +262,7 @@ def part_sizes(
 
 
 def epoch_steps(sizes: Sequence[int], rows: Sequence[int]) -> int:
-    """Steps of an epoch: those of the longest part; the others start over."""
+    """Steps of an epoch: as many as the longest part has; shorter parts start over."""
     return max(math.ceil(n / size) for n, size in zip(rows, sizes, strict=True))
 
 

@@ -109,7 +109,9 @@ class LengthGroups(EncoderInPieces):
         mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2 or mask.device.type != "cpu":
             return {"sentence_embedding": self.vectors(features)}
-        return super().forward(features)
+        # An outer region keeps the weights' casts to bf16 from piece to piece.
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(features)
 
 
 def cheapest(widths: Sequence[int]) -> list[int]:
@@ -200,28 +202,28 @@ def train_encoder(
         assert isinstance(total, Tensor)
         return total, terms
 
-    kept = {
+    loss_modules = {
         name if len(parts) == 1 else f"{part.name}.{name}": module.get_submodule(name)
         for part, loss, module in zip(parts, losses, built, strict=True)
         for name in loss.keeps
     }
     # Kept modules were trained with the encoder, so they are blended like it.
-    whole = nn.ModuleList([model, *kept.values()])
+    whole = nn.ModuleList([model, *loss_modules.values()])
     with blended(whole, hyper.weight_interpolation), frozen(model, hyper.frozen_layers):
         log = train(nn.ModuleList([model, built]), feed, step, hyper, setting, network=model)
     steps = hyper.steps(len(feed))
-    return Trained(log, feed.draws(steps), kept, feed.drawn(steps))
+    return Trained(log, feed.draws(steps), loss_modules, feed.drawn(steps))
 
 
 def save_encoder(
-    model: SentenceTransformer, directory: Path, kept: Mapping[str, nn.Module] | None = None
+    model: SentenceTransformer, directory: Path, loss_modules: Mapping[str, nn.Module] | None = None
 ) -> Path:
     """Writes the encoder as a SentenceTransformer directory of safetensors and JSON.
 
-    kept: modules of losses, written as NAME.safetensors in the folder `losses`.
+    loss_modules: modules of losses, written as NAME.safetensors in the folder `losses`.
     """
     encoders.save_encoder(model, directory)
-    for name, module in (kept or {}).items():
+    for name, module in (loss_modules or {}).items():
         (directory / "losses").mkdir(exist_ok=True)
         path = directory / "losses" / f"{name}.safetensors"
         checkpoints.write_tensors(path, checkpoints.weights(module))
@@ -308,8 +310,8 @@ class _Part:
             check_room(model, side, self._longest)
         self._teacher = None
         if (teacher := part.teacher) is not None:
-            # It reads the texts of the batch (GCSE, figure 4), which training may have changed, and
-            # no more tokens than the student.
+            # The teacher reads the texts of the batch (GCSE, figure 4), which training may have
+            # changed, and no more tokens than the student.
             self._teacher = load_encoder(
                 teacher.directory, teacher.pooling, self._longest, device, prompt=teacher.prompt
             )
@@ -317,7 +319,8 @@ class _Part:
         self._groups = self._rows["group"].to_numpy() if group else None
         self._rounds = -(-part.count() // size)
         self._drawing = part.drawing
-        # A seed of its own, so that these draws differ from those of rules with the recipe's seed.
+        # The seed differs from the recipe's, so that draws here differ from draws of rules with
+        # that seed.
         self._draw_seed = seeding.text_id(str(seed), f"positives of {name}")
         self._windows = batching.LengthWindows(self._rows, self._texts, size, seed, self._purpose)
         self._round: tuple[int, list[list[int]]] = (-1, [])
@@ -376,17 +379,17 @@ class _Part:
             rows = self._drawn(number)
             left = steps - number * self._rounds
             if left < self._rounds:
-                taken = self._windows.round(number, rows)[:left]
-                rows = np.sort(np.array([row for batch in taken for row in batch]))
+                batches = self._windows.round(number, rows)[:left]
+                rows = np.sort(np.array([row for batch in batches for row in batch]))
             yield number, np.arange(self._rows.num_rows) if rows is None else rows
 
     def drawn(self, steps: int) -> Iterator[pa.Table]:
         """The positives drawn in the rounds of this many steps."""
         if self._drawing is None:
             return
-        for number, taken in self._taken(steps):
-            for start in range(0, len(taken), _PIECE):
-                rows = self._rows.take(pa.array(taken[start : start + _PIECE]))
+        for number, numbers in self._taken(steps):
+            for start in range(0, len(numbers), _PIECE):
+                rows = self._rows.take(pa.array(numbers[start : start + _PIECE]))
                 columns = {
                     "epoch": pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
                     "part": pa.repeat(self._name, rows.num_rows),
@@ -492,7 +495,7 @@ def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
 
 @contextmanager
 def blended(model: nn.Module, share: float) -> Iterator[None]:
-    """Mixes this share of the weights before the block into those after it.
+    """Mixes this share of the weights before the block into the weights after it.
 
     A model between the two is often better than both (Wortsman et al. 2022, section 3, equation 1,
     where 1 - share is alpha). share: from 0 to 1.
@@ -542,7 +545,7 @@ class CachedEncoder(EncoderInPieces):
         self.mini_batch = mini_batch
 
     def sizes(self, widths: Sequence[int]) -> list[int]:
-        """Pieces of `mini_batch` texts, and the rest."""
+        """Pieces of `mini_batch` texts, and a piece with the rest."""
         whole, rest = divmod(len(widths), self.mini_batch)
         return [self.mini_batch] * whole + ([rest] if rest else [])
 

@@ -1,12 +1,12 @@
 """Hyperparameters of VAEGPT in a recipe. This module must not import torch."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from tercet.models.config import Config
 
 
-class VaeGptHyperparameters(BaseModel):
+class VaeGptHyperparameters(Config):
     """Weights of VAEGPT's noise and losses."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     noise_weight: float = Field(
         default=0.1, ge=0.0, le=1e6, description="W; block i adds W / e^(i+1) of its latent."

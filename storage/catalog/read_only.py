@@ -2,8 +2,8 @@
 
 DuckDB's `read_only` prevents neither ``COPY … TO`` nor ``EXPLAIN ANALYZE COPY``, and statements
 that it classifies as SELECT can write too: by a CTE (``WITH x AS (COPY …)``) or by functions in
-FROM (``enable_logging(storage_path = …)``). So the whole parse tree is checked before the query
-runs, and only nodes and functions known to be read-only are allowed.
+FROM (``enable_logging(storage_path = …)``). Therefore the whole parse tree is checked before the
+query runs, and only nodes and functions known to be read-only are allowed.
 """
 
 import json
@@ -25,8 +25,8 @@ _ALLOWED = "Only one SELECT, or one EXPLAIN of one, can be run here"
 # COPY_QUERY_NODE.
 _READING = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 
-# Functions in FROM that only read. Some of the others write files, run SQL hidden in strings
-# (query, json_execute_serialized_sql) or read memory (arrow_scan).
+# Functions in FROM that only read. Some functions outside this list write files, run SQL hidden in
+# strings (query, json_execute_serialized_sql) or read memory (arrow_scan).
 _TABLE_FUNCTIONS = {
     "generate_series", "generate_subscripts", "glob", "histogram", "histogram_values", "json_each",
     "json_tree", "parquet_bloom_probe", "parquet_file_metadata", "parquet_full_metadata",

@@ -132,7 +132,7 @@ class Entry:
 
     @property
     def stage(self) -> str:
-        """The stage that makes it."""
+        """The stage that makes the artifact."""
         stage = (self.manifest or {}).get("stage")
         return str(stage) if stage else self.artifact.step.partition(".")[0]
 
@@ -196,7 +196,8 @@ class Snapshot:
         warnings: list[dict[str, Any]] = []
         for one in self.runs:
             if run in (None, one["run_id"]) and (reached := self.of_run(one)):
-                # First those of its recipe, then those of what it has made.
+                # First warnings about the recipe, then warnings of the artifacts that the run has
+                # made.
                 warnings += one["info"].get("warnings", ())
                 warnings += [row for entry in reached for row in warnings_of(entry.manifest)]
                 break

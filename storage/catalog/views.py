@@ -223,7 +223,7 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Place:
-    """Where DuckDB reads an object: table files in a bucket by URL, all others as local files."""
+    """Where DuckDB reads an object: a bucket's tables by URL, other objects as local files."""
     store = snapshot.store
     if isinstance(store.objects, Folder):
         root = str(store.objects.root)
@@ -335,7 +335,7 @@ def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
 
 
 def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The pool's sealed files; in a local store by a pattern, which also matches later ones."""
+    """The pool's sealed files; in a local store by a pattern, which also matches later files."""
     sealed = sealed_names(store)
     if sealed and isinstance(store.objects, Folder):
         sealed = [ANSWERS]
@@ -425,7 +425,7 @@ def _view(
     try:
         connection.execute(f"CREATE VIEW {name} AS {query}")
     except duckdb.Error as error:
-        # DuckDB raises errors from Python, such as those of a bucket, as plain `duckdb.Error`.
+        # DuckDB raises errors from Python, such as a bucket's errors, as plain `duckdb.Error`.
         if type(error) not in (duckdb.IOException, duckdb.InvalidInputException, duckdb.Error):
             raise
         message = f"Files of this table cannot be read: {first_line(error)}"

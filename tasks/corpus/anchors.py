@@ -1,8 +1,8 @@
 """Finds anchors among training sentences by seeded draws on their ids, without a list; and queries
 to passages in tables of both.
 
-The stage `sample` sets a threshold for each corpus: a sentence of fitting length in a document with
-enough others is an anchor if its draw is at most the threshold.
+The stage `sample` sets a threshold for each corpus: a sentence of fitting length, in a document
+with enough sentences, is an anchor if its draw is at most the threshold.
 """
 
 from typing import TypeAlias

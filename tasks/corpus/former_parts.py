@@ -1,7 +1,7 @@
 """Keeps documents in the files of the previous version, so that a growing corpus remakes few parts.
 
 The rows of a table depend only on the corpora; their places in files also depend on the previous
-version. Old documents keep their places, and new ones follow them.
+version. Old documents keep their places, and new documents follow them.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """The first pass of `ingest`: reads every corpus and writes texts of fitting length to files.
 
-Documents and their items go to two files in a scratch directory, words to others
-(`near_duplicates`), shingles to a third kind (`shared_keys`). Some 40 bytes a sentence stay in
+Documents and their items go to two files in a scratch directory, words to the files of
+`near_duplicates`, shingles to the files of `shared_keys`. Some 40 bytes a sentence stay in
 memory: ids, and where each belongs.
 """
 
@@ -48,7 +48,7 @@ READ_DOCUMENTS = pa.schema([("source", pa.string()), ("path", pa.string()), ("la
 SENTENCE, QUERY, ANSWER = range(3)
 BATCH_ITEMS = 20_000
 
-# The reason of the one reject that shows an example of HTML removed from a corpus.
+# The reason of a corpus's single reject that shows an example of removed HTML.
 HTML = "html"
 
 Item: TypeAlias = tuple[str, int, int, int]
@@ -66,7 +66,7 @@ class Gathered:
     shingles: SharedKeys
     document_ids: Any = field(default_factory=list)  # uint64 (documents,)
     corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
-    # The first document of its file; itself if it is a whole file or a row.
+    # By document: the first document of its file; itself if it is a whole file or a row.
     file_of_document: Any = field(default_factory=list)  # int32 (documents,)
     document_of_item: Any = field(default_factory=list)  # int32 (items,)
     kinds: Any = field(default_factory=list)  # int8 (items,)
@@ -119,7 +119,7 @@ class _Batch:
         self.documents.append((*named, document.text(), corpus, first))
         self.items += [(*item, SENTENCE, place) for item in items]
         pairs = (text for pair in document.pairs for text in pair)
-        # Each text of a pair is a paragraph of its own.
+        # Each text of a pair is a separate paragraph.
         self.items += [
             (text, -1 - number, -1, 0, ANSWER if number % 2 else QUERY, place)
             for number, text in enumerate(pairs)
@@ -297,7 +297,7 @@ def set_phrases(shared: SharedKeys, document_of_item: Index, documents: int, sha
 
 
 def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> tuple[Words, Words]:
-    """The words of texts without set phrases: to be compared by runs, and as sets.
+    """The words of texts without set phrases, for the comparison by runs and as sets.
 
     Args:
         phrases: shingles, from `set_phrases`.
@@ -325,5 +325,5 @@ def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> tup
 
 
 def without_texts(left_out: Flags, hashes: Ids, counts: Places) -> Words:
-    """The words of all texts but those left out. left_out: shape (texts,)."""
+    """The words of all texts except those in `left_out`, of shape (texts,)."""
     return hashes[np.repeat(~left_out, counts)], np.where(left_out, 0, counts)

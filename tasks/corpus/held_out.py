@@ -58,7 +58,7 @@ def _shingles(connection: Any, work: Work, splits: str) -> Iterator[Ids]:
 
 
 # Held-out definitions measure how well definitions find their entries. They do not depend on a
-# run's seed, so that all trainings are measured by the same ones.
+# run's seed, so that all trainings are measured by the same definitions.
 
 
 def same_words(column: str) -> str:

@@ -1,10 +1,10 @@
 """Stage `ingest`: turns the recipe's corpora into clean, distinct sentences in splits.
 
 The first pass streams every source, folds texts, and writes sentences of fitting length to a file
-in the scratch directory, and all by which texts are compared to others, sorted by key. Only ids and
-numbers stay in memory, about 0.1 GB a million sentences. From these, exact duplicates and splits
-are decided. The second pass streams the file and emits the tables in pieces of about `part_rows`
-sentences, cut between documents.
+in the scratch directory, and the keys by which texts are compared, sorted. Only ids and numbers
+stay in memory, about 0.1 GB a million sentences. These decide exact duplicates and splits. The
+second pass streams the file and emits the tables in pieces of about `part_rows` sentences, cut
+between documents.
 
 Results do not depend on the sizes of batches or pieces. The previous version only decides in which
 pieces old documents lie (`former_parts`); a version that the recipe keeps also decides the splits
@@ -253,7 +253,7 @@ def _decide(
 
 
 def _former(work: Work, document_ids: seeding.Ids) -> splits.Codes:
-    """These documents' splits in the kept version; -1 for documents that it lacks."""
+    """These documents' splits in the kept version; -1 for documents missing there."""
     if "kept" not in work.inputs:
         return np.full(len(document_ids), -1, dtype=np.int8)
     rows = work.inputs["kept"].table("documents", ["doc_id", "split"])
@@ -443,9 +443,9 @@ def outcomes(
         for reason, n in gathered.faults[number].items():
             totals[number, _UNIT_OF.get(reason, "row"), reason] += n
         totals[number, "text", gather.HTML] += gathered.cleaned[number]
-    kept = np.isin(np.arange(len(split)), owner[reasons == 0])
+    keeps_any = np.isin(np.arange(len(split)), owner[reasons == 0])
     of_kept = np.where(large, named.index(LARGE_CLUSTER), split)
-    of_document = np.where(kept, of_kept, named.index(NOTHING_KEPT))
+    of_document = np.where(keeps_any, of_kept, named.index(NOTHING_KEPT))
     count("document", gathered.corpus_of_document, of_document)
     if parted is not None:
         alone = np.unique(owner[parted[1] == 0])
@@ -473,7 +473,7 @@ STAGE = Stage(
     run=run,
     libraries=LIBRARIES,
     externals=externals,
-    # A corpus's content enters by its digest; the other keys concern only `sample`.
+    # A corpus's content counts by its digest; the other keys concern only `sample`.
     locations=tuple(
         f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
     ),

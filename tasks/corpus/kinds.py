@@ -166,8 +166,8 @@ def _pair(values: Mapping[str, Any]) -> Labelled | Bad:
 
 
 # First, the first row of each pair and class, numbered within premise and class; second, repeated
-# rows and pairs of several classes. {positive} and {negative} are those of a kept row; {reasons}
-# and {details} reject contradictions that no entailment took.
+# rows and pairs of several classes. {positive} and {negative} are a kept row's texts; {reasons} and
+# {details} reject contradictions that no entailment took.
 _CLASSED = """
 WITH pairs AS (
     SELECT *, row_number() OVER (PARTITION BY anchor, positive, word ORDER BY number) AS again,

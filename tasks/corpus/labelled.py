@@ -136,7 +136,7 @@ WITH numbered AS (
     FROM (SELECT number, {_ROW_ID} AS row_id FROM read))
 SELECT number FROM numbered WHERE nth > 1
 """
-# The reason of the one reject that shows an example of HTML removed from a corpus.
+# The reason of a corpus's single reject that shows an example of removed HTML.
 HTML = "html"
 # A row that was combined into another one, and is neither kept nor rejected.
 _USED = "used"
@@ -175,7 +175,7 @@ def check_labelled(config: LabelledConfig) -> None:
 
 
 def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]:
-    """The table's columns, by the kind's names: those that the recipe names, else a layout's.
+    """The table's columns, by the kind's names: as the recipe names them, else as a layout does.
 
     Raises:
         BadInput: a column is missing, or one of `kind.unread` would not be read.
@@ -225,14 +225,14 @@ def run(work: Work) -> None:
         held_out: Ids = np.empty(0, np.uint64)
         if "sentences" in work.inputs:
             held_out = held_out_shingles(db, work)
-        kept = []
+        files = []
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
             read = folder / f"read-{number}.parquet"
             _read(work, corpus, read, rejects, faults)
-            kept.append(folder / f"kept-{number}.parquet")
+            files.append(folder / f"kept-{number}.parquet")
             rows = _combined(db, read, _kind_of(corpus))
-            if not _keep(corpus, rows, kept[-1], held_out, rejects, faults):
+            if not _keep(corpus, rows, files[-1], held_out, rejects, faults):
                 why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
                 raise BadInput(
                     "no_rows",
@@ -240,7 +240,7 @@ def run(work: Work) -> None:
                     f"({why}); look at its columns and its encoding",
                 )
             read.unlink()
-        _emit(db, work, [str(path) for path in kept])
+        _emit(db, work, [str(path) for path in files])
     rejects.flush()
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -321,7 +321,7 @@ def _keep(
     faults: Counter[str],
 ) -> int:
     """Writes the rows that are kept to a file; returns their number."""
-    kept = 0
+    total = 0
     with pq.ParquetWriter(path, _KEPT, compression="lz4") as writer:
         for batch in batches:
             rows = pa.Table.from_batches([batch]).combine_chunks()
@@ -347,13 +347,13 @@ def _keep(
                 }
             )
             writer.write_table(table.select(_KEPT.names).cast(_KEPT))
-            kept += rows.num_rows
-    return kept
+            total += rows.num_rows
+    return total
 
 
-def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
+def _emit(db: Any, work: Work, files: Sequence[str]) -> None:
     """Numbers the entries by their texts, and emits the tables."""
-    rows = read_parquet_sql(kept)
+    rows = read_parquet_sql(files)
     db.execute(
         f"""CREATE TEMP TABLE entries AS
             SELECT (row_number() OVER (ORDER BY text) - 1)::INTEGER AS entry_id, text
@@ -365,7 +365,7 @@ def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
     texts = db.sql("SELECT text FROM entries ORDER BY entry_id").to_arrow_table()["text"]
     texts = texts.combine_chunks()
     choose_held_out(db, rows)
-    for path in kept:
+    for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
                 if batch.num_rows:
@@ -403,7 +403,7 @@ STAGE = Stage(
     run=run,
     seeded=False,
     externals=externals,
-    # A corpus's content enters by its digest; labelled corpora have no share.
+    # Versions cover a corpus's content by its digest; labelled corpora have no share.
     locations=("corpora.*.source", "corpora.*.share"),
     uses=readers_and_kinds,
 )

@@ -129,7 +129,8 @@ class Texts:
             size = np.minimum(width, ends[group] - low)
             left, places = np.repeat(waiting, size), ranges(low, size)
             hit[left[self._alike(left, target_rows[places])]] = True
-            # The first rounds decide most rows; later ones compare more at once, in bounded memory.
+            # The first rounds decide most rows; later rounds compare more rows at once, in bounded
+            # memory.
             first, width = first + width, max(min(2 * width, _PAIRS // max(len(waiting), 1)), 1)
 
     def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
@@ -172,7 +173,7 @@ class Texts:
         return shared
 
     def _pieces(self) -> Iterator[tuple[slice, Ids]]:
-        """Rows, one behind another, and their words."""
+        """Consecutive slices of the rows, each with the words of its rows."""
         with (self.folder / "words").open("rb") as file:
             for rows in pieces(np.diff(self.starts), _WORDS):
                 count = int(self.starts[rows.stop] - self.starts[rows.start])
@@ -230,8 +231,8 @@ def _bits(words: Ids, sizes: Places) -> Ids:
 def _rare_keys(words: Ids, sizes: Places) -> tuple[Ids, Places, Flags]:
     """(keys, rows, near) of texts whose words are sorted, rarest first.
 
-    near: whether at most n/8 of the text's words stand between those of the key; of two like texts
-    that share a key, one is near.
+    near: whether at most n/8 of the text's words stand between the words of the key; if two like
+    texts share a key, one of them is near.
     """
     starts = np.cumsum(sizes) - sizes
     keys, owners, nears = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
@@ -252,7 +253,7 @@ def _rare_keys(words: Ids, sizes: Places) -> tuple[Ids, Places, Flags]:
 
 
 def _bands(largest: int) -> Places:
-    """The last size of each band up to the one that holds `largest`; bands begin at 1."""
+    """The last size of each band, up to the band that holds `largest`; bands begin at 1."""
     ends = [1]
     while ends[-1] < largest:
         ends.append(5 * (ends[-1] + 1) // 4)

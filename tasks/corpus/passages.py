@@ -152,7 +152,7 @@ def _paragraph(run: Sequence[_Sentence], index: int, room: int) -> tuple[int, in
 
 
 def _joined(run: Sequence[_Sentence]) -> str:
-    """Sentences with blanks between them, paragraphs on lines of their own."""
+    """The sentences with blanks between them, each paragraph on a new line."""
     text = run[0].text
     for one, before in zip(run[1:], run, strict=False):
         text += (" " if one.paragraph == before.paragraph else "\n") + one.text

@@ -69,9 +69,10 @@ def standing(
     split: splits.Codes,
     document_ids: Ids,
 ) -> pa.Table:
-    """Rows of `questions` of dev and test, from those of the first pass.
+    """Rows of `questions` for dev and test, from the questions of the first pass.
 
-    sentence_ids, split_of_sentence: of the kept sentences. split, document_ids: of the documents.
+    sentence_ids, split_of_sentence: ids and splits of the kept sentences. split, document_ids:
+    splits and ids of the documents.
     """
     document = offered["document"].to_numpy()
     where = np.take(split, document)
@@ -84,7 +85,8 @@ def standing(
     sizes = made_of.value_lengths().to_numpy(zero_copy_only=False)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     apart = np.bincount(owner[found_splits != where[owner]], minlength=len(sizes))
-    # The first with its query, then the first with its answer.
+    # Keep the first row of each question and query, then of these the first of each question and
+    # answer.
     chosen = np.flatnonzero((apart == 0) & (sizes > 0))
     for column in ("query", "answer"):
         rows = offered.take(pa.array(chosen))

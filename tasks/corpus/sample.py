@@ -167,23 +167,23 @@ def run(work: Work) -> None:
             "min_words and max_words, lower sample.min_context_sentences, or add text",
         )
     shares = [
-        {"corpus": corpus.name, "role": corpus.role, "sentences": count, "anchors": taken}
-        for corpus, count, taken in zip(config.corpora, counts, anchors, strict=True)
+        {"corpus": corpus.name, "role": corpus.role, "sentences": count, "anchors": number}
+        for corpus, count, number in zip(config.corpora, counts, anchors, strict=True)
     ]
     work.emit("anchor_shares", pa.Table.from_pylist(shares, schema=ANCHOR_SHARES))
     rules = [
         {
             "corpus": name,
-            # If all are taken, all later ones will be anchors too.
+            # If all sentences are anchors, all later sentences will be anchors too.
             "threshold": ALL
-            if taken == len(values)
-            else int(np.partition(values, taken - 1)[taken - 1]),
+            if number == len(values)
+            else int(np.partition(values, number - 1)[number - 1]),
             "min_words": config.min_words,
             "max_words": config.max_words,
             "company": context[name],
         }
-        for name, values, taken in zip(draws, held, anchors, strict=True)
-        if taken
+        for name, values, number in zip(draws, held, anchors, strict=True)
+        if number
     ]
     work.emit("anchors", pa.Table.from_pylist(rules, schema=ANCHORS))
 

@@ -27,7 +27,7 @@ class SharedKeys:
     """Keys are added in batches and, once `close` is called, read with all rows that share them."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: is made."""
+        """folder: a new directory, which is made."""
         folder.mkdir()
         self._paths = [folder / f"{number:02d}" for number in range(1 << _BITS)]
         for path in self._paths:
@@ -46,7 +46,7 @@ class SharedKeys:
                 append(target, entries[order[ends[number] : ends[number + 1]]])
 
     def close(self) -> None:
-        """Sorts the entries, and leaves out keys of a single one."""
+        """Sorts the entries, and leaves out keys that only one entry has."""
         for path in self._paths:
             entries = np.fromfile(path, dtype=_ENTRY)
             entries = entries[np.argsort(entries["key"])]

@@ -152,7 +152,7 @@ def excluded(
     Args:
         shared_with: flags the rows that share something with flagged rows.
         split_of_row: shape (rows,).
-        kept: rows that are not rejected yet; others do not count as text of test or dev.
+        kept: rows that are not rejected yet; rejected rows do not count as text of test or dev.
     """
     with_test = shared_with(kept & (split_of_row == TEST)) & (split_of_row != TEST)
     dev_text = kept & (split_of_row == DEV) & ~with_test

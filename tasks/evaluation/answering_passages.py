@@ -279,7 +279,7 @@ def _slashed(path: str) -> str:
 
 
 def _stem(path: str) -> str:
-    """Without the suffixes that a reader knows."""
+    """The path without suffixes that a reader knows."""
     return _ENDS.sub("", path)
 
 

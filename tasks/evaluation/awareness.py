@@ -23,7 +23,7 @@ from tercet.models.seeding import sample
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import isolated, refused, rejects
-from tercet.tasks.stage import BadInput, Config, Kind, Stage, Work, connection
+from tercet.tasks.stage import BadInput, Kind, Stage, Work, connection
 
 NAME = "awareness"
 AWARENESS_PAIRS = pa.schema(
@@ -79,7 +79,7 @@ _FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "numbe
 _POSITIVES = ("synonym", "word_repetition")
 
 
-class AwarenessConfig(FormSettings, Config):
+class AwarenessConfig(FormSettings):
     """How many pairs are made, and the teacher that scores them."""
 
     teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
@@ -99,7 +99,7 @@ def run(work: Work) -> None:
     """Emits `awareness_pairs`, by kind and anchor: a negative and a positive of each anchor.
 
     Slots: sentences; graph; mentions, if rules extracted them (a language model reads only the
-    training sentences, so the built-in rules read those of dev).
+    training sentences, so the built-in rules read the sentences of dev).
     Raises BadInput if the teacher cannot be loaded, or gives no pair a finite cosine.
     """
     sentences = _dev_sentences(work)

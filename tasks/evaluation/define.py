@@ -97,8 +97,8 @@ class DefineConfig(EntryMatrixConfig):
 def run(work: Work) -> None:
     """Emits both tables; if no definition of the corpus is held out, a reject says so.
 
-    Models: trained, the encoder with its projection; entry_matrix, which it was trained against;
-    encoder, which made the entry matrix; own_entries, made by the trained encoder.
+    Models: `trained`, the encoder with its projection; `entry_matrix`, against which it was
+    trained; `encoder`, which made the entry matrix; `own_entries`, made by the trained encoder.
     """
     from tercet.models.encoders.entry_space import read_space
 
@@ -192,7 +192,7 @@ def _encode(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) ->
 
 
 def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer | None:
-    """None if no definition has a word."""
+    """A scorer of definitions by their words; None if no definition has a word."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     texts_of: dict[int, list[str]] = {entry: [] for entry in entry_ids}

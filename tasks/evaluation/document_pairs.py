@@ -23,7 +23,7 @@ def pairs_of_split(rows: Rows, split: str, max_pairs: int, seed: int) -> pa.Tabl
 def questions_of_split(
     rows: Rows, split: str, max_pairs: int, seed: int
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The same for each question of the table `questions`, with its name."""
+    """(name, pairs as of `pairs_of_split`) of each question of the table `questions`."""
     if "questions" not in rows.tables:
         return
     table = rows.table("questions", ["question", *_COLUMNS])

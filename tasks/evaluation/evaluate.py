@@ -78,10 +78,10 @@ from tercet.tasks.evaluation.suites.suite import (
 )
 from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.rejects import SHOWN, rejects
-from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
+from tercet.tasks.stage import BadInput, Resources, Stage, Work
 
 
-class EvaluateConfig(FormSettings, Config):
+class EvaluateConfig(FormSettings):
     """Which data an encoder is measured on, and how its vectors are made."""
 
     retrieval: bool = Field(
@@ -146,8 +146,8 @@ class EvaluateConfig(FormSettings, Config):
         le=1000,
         description="For halves, the words from which a single sentence is cut.",
     )
-    # Recorded with each figure: the seed of the training, null for the run's; and `encoder`, or
-    # the name of an earlier phase.
+    # Recorded with each figure. model_seed: the seed of the training, null for the run's. phase:
+    # `encoder`, or the name of an earlier phase.
     model_seed: Wired[int | None] = None
     phase: Wired[str] = "encoder"
     trust_remote_code: Wired[bool] = False
@@ -161,7 +161,7 @@ class EvaluateConfig(FormSettings, Config):
     @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
     @classmethod
     def _one_file(cls, value: Any) -> Any:
-        """A single file, without a name: its task is named after it."""
+        """A single file may stand without a name: its task is named after the file."""
         if isinstance(value, str):
             return {name_after(value): value}
         return {} if value is None else value
@@ -205,7 +205,7 @@ class Material:
     tasks: Sequence[Task]
 
     def texts(self) -> list[Sided]:
-        """The texts of all of them on their sides, repetitions included."""
+        """The texts of all pairs and tasks with their sides, repetitions included."""
         texts = [text for pairs in self.pairs for text in pairs.texts()]
         return texts + [text for task in self.tasks for text in task.sided_texts()]
 
@@ -357,7 +357,7 @@ def _rows(
 
 
 def _read_tasks(config: EvaluateConfig) -> list[Task]:
-    """The suite's tasks, then those of the user's own files."""
+    """The suite's tasks, then the tasks of the user's files."""
     names = list_tasks(config)
     suite = read_suite(suite_folder(config), names, config.splits) if names else []
     cases = read_cases(config.fact_order, config.splits)
@@ -499,7 +499,7 @@ class LabelTask(Task):
         return scores
 
     def _data(self, way: str, split: Split) -> Data:
-        """Form and digest of the judged texts and of those that fit the classifier."""
+        """Form and digest of the judged texts and of the texts that fit the classifier."""
         both = (self.train, self.judged[split])
         rows = [
             (text, self.classes[label])

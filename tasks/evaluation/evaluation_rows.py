@@ -171,7 +171,7 @@ _OF_RANKS: Mapping[str, Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float64
 
 # GenSE's alignment takes the pairs of STS-B that are scored above this as positives.
 _POSITIVE_SCORE = 4.0
-# Uniformity compares every text with all others, so it takes at most this many texts.
+# Uniformity compares every two texts, so it takes at most this many.
 UNIFORMITY_TEXTS = 5_000
 
 _SPREADS: Mapping[str, Callable[[metrics.Vectors], float]] = {
@@ -374,7 +374,7 @@ _LEAST_OF = {DOCUMENT_PAIRS: 1, HALVES: 2}
 
 
 def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
-    """The pairs of each split that has some, and those of its other questions.
+    """The pairs of each split that has any, and the pairs of its other questions.
 
     At most `max_pairs` of each, drawn by their ids.
     """

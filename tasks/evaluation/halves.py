@@ -1,8 +1,8 @@
 """Stage `halves`: held-out texts cut in two, for a corpus that has no natural pairs.
 
-The first half is a query that must find its second half among those of all other texts of its
-split. A text is a paragraph of the recipe's corpora. Splits are by document, so nothing of dev and
-test is trained on.
+The first half is a query that must find its second half among the second halves of its split. A
+text is a paragraph of the recipe's corpora. Splits are by document, so nothing of dev and test is
+trained on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _COLUMNS = ("corpus", "doc_id", "paragraph", "position", "text", "split")
 
 
 class HalvesConfig(Config):
-    """Which texts are cut."""
+    """Settings of which texts are cut."""
 
     min_words: int = Field(
         default=20, ge=8, le=1000, description="words from which a single sentence is cut"
@@ -38,7 +38,7 @@ class HalvesConfig(Config):
 def run(work: Work) -> None:
     """Emits `questions`: a row for each paragraph of dev and test that is long enough.
 
-    A split with fewer than two questions cannot be ranked: a reject says why it has so few.
+    A split with fewer than two questions cannot be ranked: a reject names the reason.
     """
     config: HalvesConfig = work.config
     texts_of: dict[str, set[str]] = {}

@@ -63,7 +63,7 @@ Columns:
 """
 
 
-# If all tasks of a group are measured on test, their average is a task of its own.
+# If all tasks of a group are measured on test, their average is a separate task.
 AVERAGES: Mapping[str, str] = {"sts": "STS", "transfer": "transfer", "reranking": "reranking"}
 
 
@@ -80,11 +80,11 @@ class Figure:
 
     @property
     def name(self) -> tuple[str, str, str, str]:
-        """Identifies it among a model's figures."""
+        """The figure's identity among a model's figures."""
         return self.data.suite, self.data.task, self.subset, self.metric
 
     def row(self, subject: Subject) -> dict[str, Any]:
-        """Its row of `evaluations`."""
+        """The figure's row of `evaluations`."""
         interval = resampling.interval(self.sampled)
         return row(subject, self.data, self.subset, self.metric, interval, self.n)
 
@@ -126,7 +126,7 @@ def item_table(subject: Subject, scores: Sequence[Scores]) -> pa.Table:
 
 
 def rescore(scores: Sequence[Scores], items: pa.Table) -> list[Scores]:
-    """The same tasks with the values that another evaluation wrote into `evaluation_items`.
+    """The scores with values that another evaluation wrote into `evaluation_items`.
 
     Raises: BadInput if some are missing.
     """
@@ -226,7 +226,7 @@ def _measure(task: Scores, metric: str, parts: Sequence[Part]) -> tuple[Measure,
     if anchors:
         return resampling.mean_within(values, np.concatenate(anchors))
     if metric == "f1":
-        # With two classes, a wrong answer is the other class.
+        # MRPC has two classes, so a wrong prediction is the class that the label is not.
         labels = np.asarray(task.labels)
         return resampling.f1_of(labels, np.where(values > 0, labels, 1 - labels)), len(values)
     if metric in ("spearman", "ap"):

@@ -71,7 +71,7 @@ NOTES: Mapping[str, str] = {
     "broad": "are answered by more than a tenth of everything that is ranked",
     "unread": "are read without a column of theirs",
 }
-"""Reasons of rows that are used all the same, with the words of their warning."""
+"""Reasons of rows that are used in spite of a fault, with the words of their warning."""
 
 
 class JudgementsConfig(Config):
@@ -232,7 +232,7 @@ def _check_splits(
 def _ids(config: JudgementsConfig, questions: Questions) -> Iterator[tuple[str, str, str]]:
     """Corpus, path and id of each row of the corpora's tables that have a column of ids.
 
-    This is the column named as in the questions, else one with a usual name.
+    The column of ids is named as in the questions, or else has a usual name.
     """
     names = [questions.columns["id"][0].lower(), *NAMES["id"], "_id"]
     for corpus in config.corpora:

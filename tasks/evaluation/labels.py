@@ -104,7 +104,7 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
 
 
 def _frequent(work: Work, documents: pa.Table, values: set[str], title: str) -> set[str]:
-    """The values that enough training documents have; the others become rejects."""
+    """The values that enough training documents have; rarer values become rejects."""
     train = documents.filter(pc.equal(documents["split"], "train"))
     counts = Counter(train["label"].to_pylist())
     rare = {value for value in values if counts[value] < LEAST_OF_A_LABEL}

@@ -91,7 +91,7 @@ Columns:
     per_source: texts of each source; 1 of `human` and `copy`
     seed: the recipe's, by which pairs, texts and resamples are drawn
 """
-# The arm of a generator; controls have arms of their own.
+# The arm of every generator; each control has its own arm.
 GENERATOR = "generator"
 # Controls of several strengths, for comparing similarity at equal diversity.
 _STRENGTHS = {"replaced": REPLACED, "deleted": DELETED, "synonym": SYNONYMS}

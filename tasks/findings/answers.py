@@ -1,7 +1,7 @@
-"""Findings about texts of methods: one text for all, copies of the source, hardly any usable, cut
-texts, and texts that `select` refuses or replaces.
+"""Findings about texts of methods: one text for all, copies of the source, hardly any usable texts,
+cut texts, and texts that `select` refuses or replaces.
 
-A language model that always gives the same answer, or useless ones, does not end a run: its rows
+A language model that always gives the same answer, or useless answers, does not end a run: its rows
 are refused with a reason, or a fallback takes their place.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ACCEPTED, OF_MANY, OF_FEW = 0.05, 100, 10
 # Even in a small run a few short answers may be equal by chance.
 REPEATED, REPEATS = 0.01, 5
-# Copies of the sentence are what a model without an answer returns.
+# A model without an answer returns copies of the sentence.
 COPIED = 0.2
 # A restart costs the open requests; a healthy endpoint loses hardly any row otherwise.
 FRUITLESS = 0.1

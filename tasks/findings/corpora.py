@@ -1,4 +1,4 @@
-"""Findings about corpora, what is extracted from them, and a sample or graph that is kept.
+"""Findings about corpora, mentions extracted from them, and a kept sample or graph.
 
 Counts come from `corpus_outcomes`; only the first sentences' texts are read.
 """
@@ -22,7 +22,8 @@ from tercet.tasks.training.train_settings import TrainConfig
 LOST = 0.1
 # Sentences or pairs that repeat an earlier one; in documentation every sixth does.
 REPEATED = 0.5
-# If so many documents are requested for dev or test, less than a third of them is no accident.
+# If at least this many documents are requested for dev or test, getting less than a third of them
+# is no accident.
 ASKED = 10
 # With fewer sentences, test cannot measure and dev cannot choose.
 TINY = {"test": 30, "dev": 1}
@@ -46,8 +47,7 @@ _BOILERPLATE = (
 
 
 # For each corpus and unit: unreadable rows (without markup, which is code and tables between the
-# prose), texts that repeat others, and rows that the splits leave out; of pairs all that are left
-# out.
+# prose), repeated texts, and rows that the splits leave out; for pairs, all rows that are left out.
 _LOST = f"""
 WITH outcomes AS (SELECT corpus, if(unit = 'document', 'row', unit) AS unit, outcome, n,
     CASE WHEN unit = 'row' THEN 'unreadable' WHEN outcome LIKE 'duplicate%' THEN 'duplicates'
@@ -65,7 +65,7 @@ GROUP BY corpus, kind, unit, units, kept"""
 
 
 def _matching(pattern: str) -> str:
-    """A query of the first sentences that match; the rest of the corpus is not read again."""
+    """SQL for matches among the first sentences; the rest of the corpus is not read again."""
     first = f"SELECT text FROM sentences LIMIT {LOOKED_AT}"
     return counted(f"regexp_matches(text, {quoted(pattern)}, 'i')", first)
 
@@ -161,14 +161,14 @@ def _long_passages(look: Look) -> str:
 
 
 def _unkept_shares(look: Look) -> Iterator[Row]:
-    """Of corpora that have too few sentences for their share of the anchors."""
+    """Rows about corpora that have too few sentences for their share of the anchors."""
     shares = {corpus.name: corpus.share for corpus in look.work.config.corpora}
     counts = look.made.table("anchor_shares").to_pylist()
     scale = max(row["anchors"] / shares[row["corpus"]] for row in counts)
     for row in counts:
-        wanted = round(scale * shares[row["corpus"]])
-        if row["anchors"] < (1 - SHORT) * wanted:
-            yield {"key": row["corpus"], "count": row["anchors"], "total": wanted}
+        expected = round(scale * shares[row["corpus"]])
+        if row["anchors"] < (1 - SHORT) * expected:
+            yield {"key": row["corpus"], "count": row["anchors"], "total": expected}
 
 
 def _kept_sample(look: Look) -> Iterator[Row]:
@@ -193,7 +193,7 @@ def _kept_sample(look: Look) -> Iterator[Row]:
 
 
 def _no_mention(look: Look) -> str:
-    """A query of sentences without a mention, among those read; a language model reads some."""
+    """SQL for read sentences without a mention; a language model reads only some sentences."""
     of_generations = "SEMI JOIN generations USING (sentence_id)" * (
         "generations" in look.work.inputs
     )
@@ -304,4 +304,4 @@ KEPT: Mapping[str, Sequence[Finding]] = {
         ),
     ),
 }
-"""Findings about a kept version: what it lacks, compared with a new one."""
+"""Findings about a kept version: rows that it lacks in comparison with a new version."""

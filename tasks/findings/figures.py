@@ -11,7 +11,7 @@ from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.findings.finding import Finding, Look, cut, cut_sql
 
-# In percent, of the untouched model: the rest to 100 is less than most gains.
+# Above this figure of the untouched model, in percent, no room is left for most gains.
 CEILING = 95.0
 # A figure of fewer questions cannot tell a gain from chance.
 FEW = 30
@@ -22,7 +22,7 @@ _BY_WORDS = f"regexp_matches(task, ' ({BM25}|{HYBRID})')"
 
 
 def _untouched(rows: str) -> Callable[[Look], str]:
-    """Only before training, so that the warning appears once."""
+    """Looks at the rows only before training, so that the warning appears once."""
     return lambda look: "" if "baseline" in look.work.inputs else rows
 
 
@@ -53,7 +53,7 @@ SELECT replace(concat_ws(' ', task, nullif(subset, 'all'), metric), '_gain', '')
 FROM evaluations WHERE suite IN ('{RETRIEVAL_SETS}', 'sts_sets', 'labels')
     AND metric IN ('ndcg@10_gain', 'spearman_gain', 'accuracy_gain')
     AND NOT ends_with(task, ' dev') AND NOT {_BY_WORDS} AND ci_high < 0 AND n >= {FEW}"""
-# An unreadable row counts as a question of its own.
+# An unreadable row counts as a separate question.
 _JUDGED = f"""
 WITH sets AS (SELECT unnest($sets) AS task),
 lost AS (SELECT task, coalesce(row_id::VARCHAR, detail) AS question, detail,

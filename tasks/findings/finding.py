@@ -41,7 +41,7 @@ class Look:
 class Finding:
     """A kind of warning.
 
-    rows: SQL over the step's tables and those of its inputs, with fields of its config as `$field`;
+    rows: SQL over the step's tables and its inputs' tables, with fields of its config as `$field`;
         or a function that returns such SQL ("": no check) or the rows. Columns: `count`; optional:
         `total` (by default the count), `key`, `kind` (replaces the finding's), `example`, `why` (a
         list of reasons, each with `n`), and all columns that sentence and remedy name.

@@ -5,12 +5,10 @@ An installed package adds its own in the entry points `tercet.findings` (docs/pl
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel
-
 from tercet.models.plugins import loaded
 from tercet.tasks.findings import answers, corpora, figures, trainings
 from tercet.tasks.findings.finding import Finding
-from tercet.tasks.stage import Stage
+from tercet.tasks.stage import Config, Stage
 from tercet.tasks.training.train_settings import TrainConfig
 
 FINDINGS = {
@@ -22,7 +20,7 @@ FINDINGS = {
 KEPT = corpora.KEPT
 
 
-def findings_before(config: BaseModel) -> Sequence[Finding]:
+def findings_before(config: Config) -> Sequence[Finding]:
     """The findings about a training's inputs, checked before it starts."""
     return trainings.BEFORE if isinstance(config, TrainConfig) else ()
 

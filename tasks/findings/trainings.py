@@ -20,9 +20,9 @@ from tercet.tasks.training.phase_rows import rows_sql, sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig
 
 FEW_BATCHES = 8
-# Share of the rows.
+# The share of rows with mined negatives below which a warning is given.
 FEW_NEGATIVES = 0.05
-# Share of a part's distinct words, in its first texts.
+# UNKNOWN: the share of unknown words among the distinct words of a part's LOOKED_AT first texts.
 UNKNOWN, LOOKED_AT = 0.5, 1_000
 # Tokens for unknown words, of WordPiece and of SentencePiece; byte vocabularies know all words.
 _UNKNOWN = frozenset(("[UNK]", "<unk>"))
@@ -72,7 +72,7 @@ def _left_out(work: Work, sources: Sequence[str]) -> tuple[str, list[Row]]:
 
 
 def _rows(part: PartConfig, work: Work) -> int:
-    """The number of rows that a part takes, without those that the guard leaves out."""
+    """The number of rows that a part takes, without rows that the guard leaves out."""
     if part.rows.source == "anchors":
         table = work.inputs["anchors"].table("anchor_shares", ["corpus", "anchors"])
         if part.rows.corpora:

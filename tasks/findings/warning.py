@@ -11,7 +11,7 @@ SHOWN = 80
 
 @dataclass(frozen=True)
 class StageWarning:
-    """`count` of `total` rows of a step are of this kind.
+    """A warning: `count` of `total` rows of a step are of this kind.
 
     kind: an identifier, for SQL. key: the method, corpus, set or part, if it is about one. message:
     what was found, as a clause. example: one such row's text, or its fault. remedy: what to do, as

@@ -102,18 +102,18 @@ def pipeline_of(name: str) -> Pipeline:
 def externals(config: ExtractConfig) -> dict[str, Path | str]:
     """External files whose content affects the result, and spaCy where it does."""
     if config.pipeline is not None:
-        found = pipeline_of(config.pipeline)
-        return {"pipeline": found.path, "spacy": metadata.version("spacy")}
+        pipeline = pipeline_of(config.pipeline)
+        return {"pipeline": pipeline.path, "spacy": metadata.version("spacy")}
     return {} if config.lexicon == "builtin" else {"lexicon": Path(config.lexicon)}
 
 
 def run(work: Work) -> None:
     """Emits mentions and sentence_categories of the sentences.
 
-    A type's mentions are entities; of quantities `type` is the form (number, year, fraction, range,
-    percentage, money, measure), `value` a range's middle, `text` the number without its unit, and
-    `of_mention_id` what is counted. Sentences without entities have no category. A sentence at
-    which extraction fails is a reject with the reason `error`.
+    A type's mentions are entities; for quantities `type` is the form (number, year, fraction,
+    range, percentage, money, measure), `value` a range's middle, `text` the number without its
+    unit, and `of_mention_id` what is counted. Sentences without entities have no category. A
+    sentence at which extraction fails is a reject with the reason `error`.
     Raises BadInput where the lexicon or the pipeline cannot be read.
     """
     config: ExtractConfig = work.config
@@ -137,13 +137,13 @@ def run(work: Work) -> None:
             rejected = refused("extract", int(ids[row]), error, texts[row], "extraction")
             work.emit("rejects", rejected)
 
-        for rows, found in isolated(numbers(len(texts)), read, refuse):
-            own = ids[rows]
-            work.emit("mentions", mentions(found, own))
-            at, categories = found.categories
+        for rows, spans in isolated(numbers(len(texts)), read, refuse):
+            row_ids = ids[rows]
+            work.emit("mentions", mentions(spans, row_ids))
+            at, categories = spans.categories
             work.emit(
                 "sentence_categories",
-                pa.table([pa.array(own[at]), pa.array(categories)], schema=SENTENCE_CATEGORIES),
+                pa.table([pa.array(row_ids[at]), pa.array(categories)], schema=SENTENCE_CATEGORIES),
             )
         done += batch.num_rows
         work.resources.progress(done, total, "sentences")
@@ -157,26 +157,26 @@ def lexicon_of(lexicon: str, stage: str) -> Lexicon:
         raise BadInput("unreadable", f"{stage}.lexicon: {error}") from None
 
 
-def mentions(found: Mentions, sentence_ids: seeding.Ids) -> pa.Table:
+def mentions(spans: Mentions, sentence_ids: seeding.Ids) -> pa.Table:
     """The mentions as rows of their table; `sentence_ids` has one id a text."""
-    sentence = sentence_ids[found.row].astype(np.uint64)
-    kind = np.where(found.entity, "entity", "quantity").tolist()
-    places = zip(sentence.tolist(), found.start.tolist(), found.end.tolist(), strict=True)
+    sentence = sentence_ids[spans.row].astype(np.uint64)
+    kind = np.where(spans.entity, "entity", "quantity").tolist()
+    places = zip(sentence.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)
     mention = seeding.text_ids([f"{row}\x1f{start}\x1f{end}" for row, start, end in places])
-    counts = found.counted >= 0
-    counted = mention[np.where(counts, found.counted, 0)] if len(mention) else mention
+    counts = spans.counted >= 0
+    counted = mention[np.where(counts, spans.counted, 0)] if len(mention) else mention
     columns = [
         pa.array(mention),
-        pa.array(_node_ids(kind, found.node)),
+        pa.array(_node_ids(kind, spans.node)),
         pa.array(sentence),
         pa.array(kind, pa.string()),
-        pa.array(found.text, pa.string()),
-        pa.array(found.type, pa.string()),
-        pa.array(found.value, mask=np.isnan(found.value)),
-        pa.array(found.unit, pa.string()),
+        pa.array(spans.text, pa.string()),
+        pa.array(spans.type, pa.string()),
+        pa.array(spans.value, mask=np.isnan(spans.value)),
+        pa.array(spans.unit, pa.string()),
         pa.array(counted, mask=~counts),
-        pa.array(found.start.astype(np.int32)),
-        pa.array(found.end.astype(np.int32)),
+        pa.array(spans.start.astype(np.int32)),
+        pa.array(spans.end.astype(np.int32)),
     ]
     return pa.table(columns, schema=MENTIONS)
 

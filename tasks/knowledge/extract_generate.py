@@ -1,4 +1,5 @@
-"""Stage `extract_generate`: a language model names what the anchors are about (GCSE §3.1, eq. 1).
+"""Stage `extract_generate`: a language model names entities and quantities of the anchors (GCSE
+§3.1, eq. 1).
 
 Its answers stay word for word; `extract_parse` turns them into mentions.
 """
@@ -41,7 +42,7 @@ Names: TypeAlias = Annotated[tuple[_Name, ...], AfterValidator(_distinct)]
 
 
 class ExtractGenerateConfig(Config):
-    """What the language model is asked to name."""
+    """The kinds of things that the language model is asked to name."""
 
     categories: Names = Field(
         CATEGORIES, min_length=1, description="what a sentence may be about: exactly one of these"
@@ -53,7 +54,7 @@ class ExtractGenerateConfig(Config):
 
 
 def prompt_path(config: ExtractGenerateConfig) -> Path:
-    """The user's own prompt file, or ours."""
+    """The user's prompt file, or the built-in one."""
     return templates.prompt_path(METHOD) if config.prompt is None else Path(config.prompt)
 
 
@@ -92,8 +93,8 @@ def requests(work: Work) -> Iterator[Request]:
     """The requests of one part, without asking them."""
     config: ExtractGenerateConfig = work.config
     template = templates.load(prompt_path(config), VARIABLES)
-    said = schema(config.categories, config.types)
-    return asking.requests(asked(work), METHOD, work.seed, template, sampling(config), said)
+    shape = schema(config.categories, config.types)
+    return asking.requests(asked(work), METHOD, work.seed, template, sampling(config), shape)
 
 
 def run(work: Work) -> None:
@@ -112,7 +113,7 @@ def run(work: Work) -> None:
 
 
 def uses(config: ExtractGenerateConfig) -> tuple[str]:
-    """What surrounds a prompt on its way to a model."""
+    """The module that puts prompts on the wire, which affects answers."""
     return (asking.WIRE,)
 
 

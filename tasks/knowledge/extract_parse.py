@@ -58,63 +58,63 @@ def run(work: Work) -> None:
     total, done = generations.count("generations"), 0
     columns = ["generation_id", "sentence_id", "raw", "finish_reason"]
     for batch in generations.batches("generations", columns, rows=BATCH_ROWS):
-        said = pa.Table.from_batches([batch])
-        answers, unclosed = without_thoughts(said["raw"])
-        cut = pc.or_(unclosed, pc.fill_null(pc.equal(said["finish_reason"], "length"), False))
+        rows = pa.Table.from_batches([batch])
+        answers, unclosed = without_thoughts(rows["raw"])
+        cut = pc.or_(unclosed, pc.fill_null(pc.equal(rows["finish_reason"], "length"), False))
         if pc.any(cut).as_py():
-            lost = said.filter(cut)
+            lost = rows.filter(cut)
             why = "the length limit ended it"
             ids = lost["generation_id"]
             work.emit("rejects", rejects(STAGE.name, ids, "cut_off", why, lost["raw"]))
             whole = pc.invert(cut)
-            said, answers = said.filter(whole), answers.filter(whole)
-        at = pc.index_in(said["sentence_id"], sentences["sentence_id"])
+            rows, answers = rows.filter(whole), answers.filter(whole)
+        at = pc.index_in(rows["sentence_id"], sentences["sentence_id"])
         texts = pc.fill_null(sentences["text"].take(at), "").to_pylist()
-        _read(work, said, answers.to_pylist(), texts, allowed)
+        _read(work, rows, answers.to_pylist(), texts, allowed)
         done += batch.num_rows
         work.resources.progress(done, total, "answers")
 
 
 def _read(
-    work: Work, said: pa.Table, answers: list[str], texts: list[str], allowed: Allowed
+    work: Work, generations: pa.Table, answers: list[str], texts: list[str], allowed: Allowed
 ) -> None:
-    """Emits the mentions that answers about texts name; `said` has their generations."""
-    ids = said["sentence_id"].to_numpy()
+    """Emits the mentions that answers about texts name; `generations` are theirs."""
+    ids = generations["sentence_id"].to_numpy()
 
     def made(rows: Rows) -> tuple[Rows, Mentions, list[Fault]]:
         some = rows.tolist()
         return rows, *read([answers[row] for row in some], [texts[row] for row in some], allowed)
 
     def refuse(row: int, error: Exception) -> None:
-        generation = said["generation_id"][row].as_py()
+        generation = generations["generation_id"][row].as_py()
         rejected = refused(
             STAGE.name, generation, error, answers[row][:_SHOWN], "reading the answer"
         )
         work.emit("rejects", rejected)
 
-    for rows, found, faults in isolated(numbers(len(texts)), made, refuse):
-        at, categories = found.categories
-        work.emit("mentions", mentions(found, ids[rows]))
+    for rows, spans, faults in isolated(numbers(len(texts)), made, refuse):
+        at, categories = spans.categories
+        work.emit("mentions", mentions(spans, ids[rows]))
         columns = [pa.array(ids[rows][at]), pa.array(categories, pa.string())]
         work.emit("sentence_categories", pa.table(columns, SENTENCE_CATEGORIES))
         if faults:
-            work.emit("rejects", _rejects(faults, rows, said))
+            work.emit("rejects", _rejects(faults, rows, generations))
 
 
-def _rejects(faults: Sequence[Fault], rows: Rows, said: pa.Table) -> pa.Table:
+def _rejects(faults: Sequence[Fault], rows: Rows, generations: pa.Table) -> pa.Table:
     """The faults as rows; a fault of a whole answer shows the beginning of it.
 
-    rows: the rows of `said` that the faults number.
+    rows: the rows of `generations` that the faults number.
     """
     at = [int(rows[fault.row]) for fault in faults]
-    raws = said["raw"]
+    raws = generations["raw"]
     texts = [
         (raws[row].as_py() or "") if fault.text is None else fault.text
         for row, fault in zip(at, faults, strict=True)
     ]
     return rejects(
         STAGE.name,
-        said["generation_id"].take(pa.array(at, pa.int64())),
+        generations["generation_id"].take(pa.array(at, pa.int64())),
         [fault.reason for fault in faults],
         [_sayable(fault.detail) for fault in faults],
         [_sayable(text[:_SHOWN]) for text in texts],

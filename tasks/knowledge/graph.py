@@ -63,7 +63,7 @@ Columns:
     count: mentions for a hard edge, sentences for a soft one
 """
 
-# A node shows its dictionary form, the one whose digest is its id, or else its commonest form.
+# A node shows its dictionary form, whose digest is its id, or else its commonest form.
 _NODES = """
 WITH forms AS (
     SELECT kind, node_id, text, count(*) AS times,
@@ -121,10 +121,10 @@ class GraphConfig(Config):
 
 
 def run(work: Work) -> None:
-    """Emits kg_nodes, by id, and kg_edges: the hard ones, then the soft ones, by source and target.
+    """Emits kg_nodes, by id, and kg_edges: hard edges, then soft edges, by source and target.
 
-    A node's count is its mentions, a type's those of its entities; a hard edge's count is
-    mentions, a soft edge's sentences.
+    The count of an entity or quantity is its mentions, of a type its entities' mentions, of a hard
+    edge mentions, and of a soft edge sentences.
     """
     rows = work.inputs["mentions"]
     mentions = rows.sql("mentions")

@@ -49,7 +49,7 @@ class TrainPassages:
     words: Bm25 | None
 
     def blocks(self) -> Iterator[Vectors]:
-        """The vectors, some at once."""
+        """The vectors in blocks."""
         assert self.vectors is not None
         for start in range(0, len(self.vectors), _BLOCK):
             yield np.asarray(self.vectors[start : start + _BLOCK])
@@ -201,15 +201,15 @@ class NegativesConfig(PassageVectorsConfig):
 
 
 def count_rows(work: Work) -> int:
-    """The rows that negatives are mined for."""
+    """The number of rows for which negatives are mined."""
     with connection(work) as db:
         return int(db.execute(f"SELECT count(*) FROM ({_rows_sql(work)})").fetchall()[0][0])
 
 
 def plan(work: Work) -> list[dict[str, Any]]:
-    """Parts of the rows, those of one query in one part.
+    """Parts of the rows; rows of one query are in one part.
 
-    own: how many passages of its own the rankings make room for.
+    own: for how many passages of the query itself the rankings make room.
     """
     passages = work.inputs["passages"].sql("passages")
     with connection(work) as db:
@@ -274,7 +274,7 @@ def _rows_sql(work: Work) -> str:
 def _encode(
     work: Work, searched: TrainPassages, rows: pa.Table
 ) -> tuple[pa.Table, tuple[Vectors, Vectors]]:
-    """The rows whose texts have vectors, and those of their anchors and positives, (rows, d)."""
+    """The rows whose texts have vectors, and the anchors' and positives' vectors, (rows, d)."""
     from tercet.models.encoders.encoder import encode
 
     assert searched.vectors is not None
@@ -309,7 +309,8 @@ def _rank(
     rows: pa.Table,
     vectors: tuple[Vectors, Vectors] | None,
 ) -> tuple[Places, Scores, Scores]:
-    """The passages of each query and their scores, best first; and those of the rows' positives.
+    """The passages of each query and their scores, best first; and the scores of the rows'
+    positives.
 
     of: the query of each row. vectors: of the rows' anchors and positives.
     """

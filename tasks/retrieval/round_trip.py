@@ -105,7 +105,7 @@ def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, 
 
 
 def _queries(work: Work) -> Iterator[pa.RecordBatch]:
-    """Candidates that are queries, without those that are headings of their passages."""
+    """Candidates that are queries, without headings of their own passages."""
     candidates, passages = work.inputs["candidates"], work.inputs["passages"]
     with connection(work) as db:
         reader = db.sql(

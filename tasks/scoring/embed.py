@@ -14,7 +14,7 @@ from tercet.models.encoders.settings import FormSettings
 from tercet.models.machine import Precision
 from tercet.storage.rows import Rows
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.stage import Config, Planned, Stage, Work, connection
+from tercet.tasks.stage import Planned, Stage, Work, connection
 
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `embeddings`.
@@ -31,7 +31,7 @@ Columns:
 CPU_CHUNK = 2_000
 
 
-class EmbedConfig(FormSettings, Config):
+class EmbedConfig(FormSettings):
     """How texts become vectors."""
 
     max_length: int = Field(default=128, ge=4, le=8192, description="Longest input, in tokens.")
@@ -100,7 +100,7 @@ def plan(work: Work) -> list[dict[str, Any]]:
 
 
 def run(work: Work) -> None:
-    """Embeddings of one chunk of texts."""
+    """Emits the embeddings of one chunk of texts."""
     if "first" not in work.spec:
         _emit_known(work)
         return

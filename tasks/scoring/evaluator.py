@@ -108,10 +108,6 @@ def _lay_out(work: Work) -> StoredVectors:
     )
 
 
-class EvaluatorConfig(Config):
-    """This scorer has no parameters."""
-
-
 def run(work: Work) -> None:
     """Scores one part of the candidates; a row without a score is a reject."""
     score_by_vectors(work, SCORER.name, SCORER.measure, _cosines)
@@ -126,7 +122,7 @@ def _cosines(first: Floats, second: Floats) -> Floats:
 
 STAGE = Stage(
     name=STAGE_NAME,
-    config=EvaluatorConfig,
+    config=Config,
     tables={"scores": SCORES},
     run=run,
     cut=EachPart("candidates", looked_up=("embeddings",)),

@@ -37,8 +37,8 @@ def nearest_below(
     just as right (positive-aware mining, de Souza P. Moreira et al. 2024, arXiv:2407.15831,
     section 3).
 
-    queries: unit vectors (n, dimension). docs: the document of each (n,); its own texts are left
-    out. caps: (n, k), NaN where a query has fewer. pool: blocks of unit vectors with their
+    queries: unit vectors (n, dimension). docs: the document of each query (n,), whose texts are
+    left out. caps: (n, k), NaN where a query has fewer. pool: blocks of unit vectors with their
     documents, in ascending order within each block; rows are counted through all blocks.
     Returns rows and cosines, each (n, k); row -1 and cosine -inf where there is none.
     """
@@ -56,7 +56,7 @@ def nearest_below(
                 # A comparison with NaN is false: no row is below a missing cap.
                 better = cosines > best[some, k, None]
                 better &= cosines < caps[some, k, None]
-                # Few queries find a better one in a later block.
+                # Few queries find a better row in a later block.
                 hits = np.flatnonzero(better.any(axis=1))
                 nearest = np.where(better[hits], cosines[hits], -np.inf).argmax(axis=1)
                 best[start + hits, k] = cosines[hits, nearest]

@@ -16,7 +16,7 @@ from tercet.tasks.stage import BadInput, Config, EachPart, Stage, Work
 
 
 class PairConfig(Config):
-    """Which discriminator judges."""
+    """The discriminator that judges."""
 
     made_by: ClassVar[str] = "fit_pair"
     model: str = Field(
@@ -25,7 +25,7 @@ class PairConfig(Config):
     )
 
     def models(self) -> dict[str, str]:
-        """The models that it reads, by slot."""
+        """The models that the scorer reads, by slot."""
         return {"discriminator": self.model}
 
 
@@ -59,7 +59,7 @@ STAGE = Stage(
     run=run,
     cut=EachPart("candidates", looked_up=("embeddings",)),
     seeded=False,
-    # A discriminator under another name is the same.
+    # Renaming a discriminator changes nothing.
     locations=("model",),
 )
 SCORER = Scorer("pair", "p_true", STAGE, reads=("embeddings",))

@@ -1,11 +1,12 @@
-"""Stage `select`: which candidates become triplets; each of the others is a reject with a reason.
+"""Stage `select`: decides which candidates become triplets; every other candidate is a reject with
+a reason.
 
-Thresholds apply to all methods, to those of one relation or to one, as numbers or as quantiles of
-the method's scores. A query is bounded by the rank of its passage (`round_trip`), not by the
-general threshold of rewordings. Where no scorer of the recipe gives a similarity, a probability
-alone decides, and columns of similarities are null. A candidate that shares a shingle (eight words
-in a row, see `models/text/shingles.py`) with a text of dev or test is refused: a rule may write by
-chance what stands there.
+Thresholds apply to all methods, to the methods of one relation or to one method, as numbers or as
+quantiles of the method's scores. A query is bounded by the rank of its passage (`round_trip`), not
+by the general threshold of rewordings. Where no scorer of the recipe gives a similarity, a
+probability alone decides, and columns of similarities are null. A candidate that shares a shingle
+(eight words in a row, see `models/text/shingles.py`) with a text of dev or test is refused: a rule
+may write such a text by chance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,10 +68,11 @@ Columns:
         text that passed in neither role
 """
 
-# Passages that may have the same query. One of them keeps it; of more, none.
+# Passages that may have the same query. One of these passages keeps the query; if more have it,
+# none does.
 SHARED = 3
 
-# Of a recipe without scorers, whose queries nothing judges.
+# The empty scores of a recipe without scorers, whose queries nothing judges.
 _UNSCORED = """(SELECT NULL::UBIGINT AS candidate_id, NULL::VARCHAR AS scorer,
     NULL::VARCHAR AS measure, NULL::DOUBLE AS value WHERE FALSE)"""
 
@@ -123,7 +125,7 @@ Probability: TypeAlias = Annotated[float | None, Need("p_true")]
 
 
 class RelationConfig(Config):
-    """Thresholds of the methods of one relation; those left out are the general ones."""
+    """Thresholds of the methods of one relation; by default the general thresholds."""
 
     positive_min: Bound = Field(None, description="For `keeps` and `topic`")
     negative_max: Bound = Field(None, description="For `alters` and `other`")
@@ -131,7 +133,7 @@ class RelationConfig(Config):
 
 
 class MethodConfig(RelationConfig):
-    """Thresholds of one method; those left out are its relation's, then the general ones."""
+    """Thresholds of one method; by default its relation's, then the general thresholds."""
 
     weight: float = Field(
         default=1.0,
@@ -208,7 +210,7 @@ class SelectConfig(Config):
         "and one that passes in neither becomes a row of its own: its own positive, beside its "
         "sentence's negative (GCSE, eqs. 10-11 and its code); needs pairing: role.",
     )
-    # Whether a candidate needs a similarity; without a scorer of it none has one.
+    # Whether a candidate needs a similarity; without a scorer of similarity no candidate has one.
     by_similarity: Wired[bool] = True
     # Largest share of its positive's similarity that a mined negative may have.
     mined_below: Wired[float] = 1.0
@@ -304,14 +306,14 @@ def _scorers(db: Any, scores: str, measure: str, named: str | None) -> list[str]
     if named is not None:
         return [named]
     query = f"SELECT DISTINCT scorer FROM {scores} WHERE measure = ? ORDER BY scorer"
-    found = [row[0] for row in db.execute(query, [measure]).fetchall()]
-    if len(found) > 1:
-        raise BadInput("bad_value", f"select: {several(measure, found)}.")
-    return found
+    names = [row[0] for row in db.execute(query, [measure]).fetchall()]
+    if len(names) > 1:
+        raise BadInput("bad_value", f"select: {several(measure, names)}.")
+    return names
 
 
 def several(measure: str, scorers: Sequence[str]) -> str:
-    """What to do if several scorers give one measure."""
+    """The fault that several scorers give one measure, and its remedy."""
     return f"{' and '.join(scorers)} both give {measure}: name one of them as select.{measure}"
 
 
@@ -325,12 +327,12 @@ def _bound(db: Any, config: SelectConfig) -> None:
     pairs = db.execute("""SELECT role, relation, method, bool_and(query_id IS NOT NULL)
         FROM scored GROUP BY ALL ORDER BY ALL""").fetchall()
     for role, relation, method, queries in pairs:
-        own = config.methods.get(method, MethodConfig())
-        # The random candidate is kept for the fallback unless the config gives it a place; what
-        # stands in for the lack of a negative need not pass for one (GCSE, eq. 11).
+        of_method = config.methods.get(method, MethodConfig())
+        # The random candidate is kept for the fallback unless the config gives it a place; a
+        # fallback for a missing negative need not pass as a negative (GCSE, eq. 11).
         reserved = method == RANDOM and RANDOM not in config.methods
         general = (config.relations.get(relation, RelationConfig()), config)
-        levels = () if reserved else (own, *general)
+        levels = () if reserved else (of_method, *general)
 
         def number(
             name: str, role: str = role, method: str = method, levels: Any = levels
@@ -346,17 +348,18 @@ def _bound(db: Any, config: SelectConfig) -> None:
             ).fetchone()[0]
 
         positive = role == "positive"
-        # Questions are no rewordings: only a threshold that is meant for them is one of theirs.
+        # Questions are no rewordings: only a threshold of their method or relation applies to them.
         own_levels = levels[:2] if queries else levels
         low = number("positive_min", levels=own_levels) if positive else None
         high = None if positive else number("negative_max")
         swaps = config.both_roles and method != RANDOM and not queries
         swap_bound = number("negative_max" if positive else "positive_min") if swaps else None
-        # What is only on the topic, or unrelated, neither follows from a sentence nor denies it.
+        # A text that is only on the topic, or unrelated, neither follows from a sentence nor denies
+        # it.
         p_min = number("p_min") if relation in JUDGED else None
         db.execute(
             "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [role, method, low, high, swaps, swap_bound, p_min, own.weight, reserved],
+            [role, method, low, high, swaps, swap_bound, p_min, of_method.weight, reserved],
         )
 
 
@@ -365,9 +368,10 @@ def _judge(db: Any, config: SelectConfig) -> None:
 
     false_text: whether it was compared in both roles and passed in neither.
 
-    A text that several methods give in one role counts once; a candidate made for the role comes
-    before one that changed roles, and the method of more weight before the others. So does a query
-    of several passages: the one that it finds first. What more than `SHARED` have finds none.
+    A text that several methods give in one role counts once. The candidate that counts was made for
+    the role, before one that changed roles, and comes from the method of most weight. A query that
+    several passages have counts once too, for the passage that it finds first; a query that more
+    than `SHARED` passages have is refused.
     """
     rank_max = "NULL" if config.rank_max is None else config.rank_max
     unscored = "value IS NULL" if config.by_similarity else "FALSE"
@@ -425,7 +429,7 @@ def find_held_out(db: Any, work: Work) -> None:
         return
     candidates = work.inputs["candidates"]
     for batch in candidates.batches("candidates", ["candidate_id", "anchor", "text"], _ROWS):
-        # Its own anchor is trained on as well.
+        # A candidate's own anchor is trained on too, so it is compared as well.
         both = pa.concat_arrays([batch["text"], batch["anchor"].fill_null("")])
         rows, words = shared_words(both, known)
         if len(rows):
@@ -435,7 +439,7 @@ def find_held_out(db: Any, work: Work) -> None:
             db.unregister("found")
 
 
-# Which accepted candidates stand in one triplet.
+# The rules by which accepted candidates are put into one triplet.
 #
 # By role (GCSE, section 3.2, eqs. 10-11): accepted positives and negatives of a sentence are paired
 # by rank. Where one side is empty, or both have one text, the negative falls back to the `random`
@@ -443,14 +447,15 @@ def find_held_out(db: Any, work: Work) -> None:
 #
 # By relation: a text with a changed fact is known to be farther away only than a positive that
 # keeps the meaning, so the two are paired. A positive that keeps the meaning but has no altered
-# text, or that is only on the topic, is paired with an unrelated text if there is one. Otherwise it
-# has no negative of its own: the other rows of the batch are its negatives. A candidate with an
-# anchor of its own, an answer of a language model, is compared and paired with that alone.
+# text, or that is only on the topic, is paired with an unrelated text if there is one. Otherwise
+# the other rows of the batch are its negatives. A candidate with its own anchor, which a language
+# model answered, is compared and paired with that anchor alone.
 
 RANDOM = "random"
 MINED = "mined"
 
-# By `select.prefer`. A probability is that of the meaning being the same.
+# The order of candidates by `select.prefer`. p_true is the probability that the meaning is the
+# same.
 _ORDERS = {
     "draw": "race, candidate_id",
     "similarity": "value DESC, candidate_id",
@@ -467,7 +472,7 @@ def pair(db: Any, config: SelectConfig, seed: int) -> None:
     used: the candidates that these hold. refusals: reason and detail of each other candidate.
     """
     _rank(db, config, seed)
-    # A sentence without candidates of its own never has one, so that these are all of them.
+    # `random` never gives a candidate to a sentence without other candidates, so these are all.
     db.execute(
         """CREATE TEMP TABLE spare AS
         SELECT sentence_id, arg_min(candidate_id, candidate_id) AS candidate_id,
@@ -483,9 +488,9 @@ def pair(db: Any, config: SelectConfig, seed: int) -> None:
 
 
 def _rank(db: Any, config: SelectConfig, seed: int) -> None:
-    """Table `ranked`: accepted candidates with their rank among those they compete with.
+    """Table `ranked`: accepted candidates with their rank among their competitors.
 
-    These are of their sentence and role, and with pairing by relation of their relation too. The
+    Competitors have the same sentence and role, and with pairing by relation the same relation. The
     draw is an exponential race: the smallest -ln(u) / weight wins, with the method's weight shared
     among its candidates of the sentence, so that many candidates do not outvote few.
     """
@@ -505,12 +510,12 @@ def _rank(db: Any, config: SelectConfig, seed: int) -> None:
 
 
 def _by_role(db: Any, config: SelectConfig) -> None:
-    """Table `pairs`: any accepted positive with the accepted negative of its rank; and `displaced`,
-    those of them that gave way to a fallback.
+    """Table `pairs`: each accepted positive with the accepted negative of its rank; and
+    `displaced`: candidates that gave way to a fallback.
 
     The random candidate stands in at any rank where a negative is missing, or says what the
-    positive says; where that does not help, the sentence itself stands in for the positive. Of two
-    sides with one text the negative gives way first: a rewording that counts as a contrast does
+    positive says; where that does not help, the sentence itself stands in for the positive. If both
+    sides have one text, the negative gives way first: a rewording that counts as a contrast does
     more harm than a contrast that is missed. A sentence with nothing accepted still gets one pair
     when the positive may fall back, too, as in the paper.
     """
@@ -590,10 +595,11 @@ def _keep_false_texts(db: Any) -> None:
 
 
 def _by_relation(db: Any, config: SelectConfig) -> None:
-    """Table `pairs`: what alters with what keeps, and the other positives with what is unrelated.
+    """Table `pairs`: altered texts with texts that keep the meaning, other positives with unrelated
+    texts.
 
-    Several altered texts share a kept one where there are fewer of these. A mined text is the
-    negative of the positive that it is farther away than.
+    If there are fewer texts that keep the meaning, several altered texts share one. A mined text is
+    the negative of a positive that is nearer than it.
     """
     allowed = "TRUE" if config.fallback_positive else "p.candidate_id IS NOT NULL"
     share = config.mined_below
@@ -660,8 +666,8 @@ def _refuse(db: Any, config: SelectConfig) -> None:
             SELECT positive_id AS candidate_id FROM {source} WHERE positive_id IS NOT NULL
             UNION SELECT negative_id FROM {source} WHERE negative_id IS NOT NULL"""
         )
-    # Null, and so left out, where the recipe has no scorer that gives one.
-    said = "printf('similarity %.4f', j.value)"
+    # Null, and therefore left out, if no scorer of the recipe gives a similarity.
+    similarity = "printf('similarity %.4f', j.value)"
     db.execute("INSERT INTO unpaired SELECT candidate_id FROM displaced EXCEPT FROM unpaired")
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.
     db.execute(
@@ -688,9 +694,9 @@ def _refuse(db: Any, config: SelectConfig) -> None:
                 WHEN 'beyond_rank_max' THEN printf('rank %d by {config.rank}, beyond %d',
                     passage_rank::INTEGER, {config.rank_max or 0})
                 WHEN 'no_weight' THEN 'its method has the weight 0'
-                WHEN 'unused_fallback' THEN concat_ws(', ', {said}, 'not needed')
+                WHEN 'unused_fallback' THEN concat_ws(', ', {similarity}, 'not needed')
                 WHEN 'no_pair' THEN 'nothing was accepted that it could be paired with'
-                WHEN 'surplus' THEN concat_ws(', ', {said},
+                WHEN 'surplus' THEN concat_ws(', ', {similarity},
                     coalesce(printf('rank %d of its role', r.rank), 'not needed'))
                 ELSE printf('similarity %.4f, below %.4f', j.value, low) END AS detail
         FROM judged j LEFT JOIN ranked r USING (candidate_id)

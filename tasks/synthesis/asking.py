@@ -22,7 +22,7 @@ from tercet.tasks.stage import Work
 
 # Bits of a row's seed that an OpenAI-compatible endpoint takes.
 _SEED_BITS = np.uint64(0x7FFFFFFF)
-# Requests whose prompts and answers are in memory at once; several parts run at a time.
+# Requests of one part whose prompts and answers are in memory at once; several parts run at a time.
 _AT_ONCE = 20_000
 # If all of at least this many rows break a prompt file, the file is at fault.
 _SEVERAL = 10
@@ -32,7 +32,7 @@ EMPTY = "empty_prompt"
 LLM_LOCATIONS = ("llm.model", "llm.adapter")
 
 
-# The text around a prompt affects the answer.
+# The module that puts text around a prompt, which affects the answer.
 WIRE = "tercet.models.llm.wire"
 
 
@@ -41,7 +41,7 @@ def llm_externals(llm: LlmSettings) -> dict[str, Path]:
     return {} if llm.adapter is None else {"adapter": Path(llm.adapter)}
 
 
-def sampling_of(model: LlmSettings | Sampling, overrides: Mapping[str, Any]) -> Sampling:
+def sampling_of(model: Sampling, overrides: Mapping[str, Any]) -> Sampling:
     """How answers are sampled: by the method's settings, else the model's."""
     keys = Sampling.model_fields
     settings = {key: overrides[key] for key in keys if overrides.get(key) is not None}

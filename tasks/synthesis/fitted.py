@@ -20,9 +20,9 @@ from tercet.tasks.synthesis.prompted import ask_anchors, template_of
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, generated
 
 SLOT = "generator"
-# Methods that a generator answers from the bare sentence; others need instructions.
+# Methods that a generator answers from the bare sentence; other methods need instructions.
 FROM_SENTENCE = ("paraphrase",)
-# Modules that decide what is written; for vLLM also our plugin in its server.
+# Modules that decide the texts; for vLLM also Tercet's plugin in its server.
 CODE: Mapping[Backend, tuple[str, ...]] = {
     "transformers": ("tercet.models.generators.generator",),
     "vllm": ("tercet.models.generators.generator", "tercet.models.vaegpt.plugin.served"),
@@ -118,7 +118,7 @@ def check_model(config: SynthesiseConfig, slot: str, folder: Path) -> None:
     check_backend(name, config.decoding.backend, laid.form)
 
 
-# Slots as for a rule; the model in slot `generator`.
+# The slots are a rule's; the model is in the slot `generator`.
 STAGE = Stage(
     name=NAME,
     config=SynthesiseConfig,

@@ -99,7 +99,7 @@ class SynthesiseConfig(Config):
 def method_of(name: str, settings: SynthesiseConfig | None = None) -> Method:
     """The method of that name, as these settings change it.
 
-    It is one of `METHODS`, or a new one with its own prompt, which asks about every sentence.
+    It is one of `METHODS`, or a new method with its own prompt, which asks about every sentence.
     Raises ValueError if it is neither.
     """
     params = settings.params if settings else {}

@@ -166,7 +166,7 @@ def _anchors_and_texts(
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The anchor of each candidate (null: its sentence) and its text.
 
-    If an answer becomes the anchor, the text is what was asked about.
+    If an answer becomes the anchor, the text is the sentence or passage that was asked about.
     """
     swapped = pc.fill_null(generations["as_anchor"], False)
     passages = generations["passage"]

@@ -86,7 +86,7 @@ def _shots_path(config: SynthesiseConfig) -> Path:
 def run(work: Work) -> None:
     """Emit the model's answers about the anchors of one part of the sentences.
 
-    Slots as for a rule. A row without an answer is a reject with the reason `failed`.
+    The slots are a rule's. A row without an answer is a reject with the reason `failed`.
     """
     config: SynthesiseConfig = work.config
     assert config.llm is not None

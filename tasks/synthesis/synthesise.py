@@ -25,7 +25,7 @@ NAME = "synthesise"
 # Slots that some methods read, with rows of the same sentences.
 ALIGNED = ("mentions", "sentence_categories")
 
-# The columns that methods see, and those that decide which rows are asked about.
+# The columns that methods see, and the columns that decide which rows are asked about.
 _COLUMNS = {
     "sentences": [
         *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),

@@ -154,7 +154,7 @@ class ChooseConfig(WiredForm):
 
 @dataclass(frozen=True)
 class _Questions:
-    """The questions of all sets, one after the other.
+    """The questions of all sets, one set after another.
 
     tasks: each question's set. groups: a label for each question; questions that one file answers
     share it. All of shape (questions,).
@@ -234,7 +234,7 @@ def _measure(
     tasks: Sequence[RetrievalTask],
     by_words: dict[str, tuple[rankings.Places, rankings.Scores]],
 ) -> dict[tuple[str, str], Floats]:
-    """This candidate's figures of each question, in percent, by task and metric.
+    """This candidate's figure for each question, in percent, by task and metric.
 
     by_words: BM25's rankings by task, filled by the first candidate, since all share them.
     """

@@ -25,7 +25,7 @@ def chooser_of(by: str) -> Chooser:
     return CHOOSERS.get(by, OWN_SET)
 
 
-# Of a stage whose config has `choose`: paths that the config names.
+# `Stage.locations` of a stage whose config has `choose`: keys that name paths.
 LOCATIONS = ("suite", "fact_order", "sts_sets.*.source", "retrieval_sets.*.source")
 
 

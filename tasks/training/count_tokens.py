@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from tercet.tasks.stage import BadInput, Stage, Work, connection
+from tercet.tasks.config import Wired
+from tercet.tasks.stage import BadInput, Config, Stage, Work, connection
 from tercet.tasks.tokenizer import load_tokenizer
-from tercet.tasks.training.fitting import MadeModel
 
 TOKEN_FREQUENCIES = pa.schema(
     [
@@ -40,9 +40,10 @@ _BATCH = 2_000
 _TOKENS = pa.schema([("token_id", pa.int32())])
 
 
-class CountTokensConfig(MadeModel):
-    """Whose tokens are counted, and where."""
+class CountTokensConfig(Config):
+    """The model whose tokenizer counts, and the corpora that are counted."""
 
+    name: Wired[str] = ""
     tokenizer: str = Field(
         min_length=1, description="The model whose tokenizer counts: the encoder's backbone."
     )

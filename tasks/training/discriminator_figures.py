@@ -134,7 +134,7 @@ def _controls(judged: Judged, cosines: Mapping[str, Floats] | None) -> dict[str,
     """Each control's logits of the test pairs, calibrated on the validation pairs."""
     pairs = {}
     for part, table in judged._asdict().items():
-        # Rows are sorted by a digest, so the first ones are a sample.
+        # Rows are sorted by a digest, so the first rows are a random sample.
         most = _CONTROL_ROWS if part == "fit" else table.num_rows
         table = table.slice(0, most)
         pairs[part] = Pairs(

@@ -103,7 +103,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class EntryMatrixConfig(Config):
-    """Which definitions, and what becomes of their vectors."""
+    """Which definitions are encoded, and how their vectors become the matrix."""
 
     name: str = Field(description="Of the part of a phase that trains against it.")
     corpus: str
@@ -268,7 +268,7 @@ def _emit_shape(
     """Emits the three tables on the shape of the space."""
     from tercet.models.encoders import entry_space
 
-    whose = {"name": work.config.name, "seed": work.config.model_seed}
+    key = {"name": work.config.name, "seed": work.config.model_seed}
     shape = entry_space.shape_of(matrix)
     figures = {
         "entries": len(matrix),
@@ -277,13 +277,13 @@ def _emit_shape(
         "mean_cosine": shape.mean_cosine,
         "deviation": shape.deviation,
     }
-    kept = {metric: float(value) for metric, value in figures.items() if value is not None}
-    rows = [{**whose, "metric": metric, "value": value} for metric, value in kept.items()]
+    defined = {metric: float(value) for metric, value in figures.items() if value is not None}
+    rows = [{**key, "metric": metric, "value": value} for metric, value in defined.items()]
     work.emit("entry_spaces", pa.Table.from_pylist(rows, ENTRY_SPACES))
     squares = shape.singular**2
     count = len(squares)
     directions = {
-        **_repeated(whose, count),
+        **_repeated(key, count),
         "direction": np.arange(1, count + 1),
         "singular_value": shape.singular,
         "share": squares / max(squares.sum(), 1e-300),
@@ -298,7 +298,7 @@ def _emit_shape(
         "entry_points",
         pa.table(
             {
-                **_repeated(whose, len(shown)),
+                **_repeated(key, len(shown)),
                 "entry_id": ids[shown],
                 "text": [texts[row] for row in shown],
                 "x": points[:, 0],

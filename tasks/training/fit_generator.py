@@ -183,7 +183,8 @@ STAGE = Stage(
     libraries=("torch", "transformers"),
     uses=uses,
     apart=(_VAEGPT,),
-    # Which models and rows they are is in the step's models and in the corpora by their kind.
+    # The step's models and inputs identify models and corpora by content, so their names do not
+    # count.
     locations=("init", "judge", "pairs.corpora"),
     check_model=check_model,
 )

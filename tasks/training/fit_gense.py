@@ -38,18 +38,15 @@ METHODS = tuple(wording.builtin_templates())
 
 
 class GensePairs(JudgedConfig):
-    """The pairs that it learns from."""
+    """The pairs from which the model learns."""
 
-    corpora: tuple[str, ...] = Field(
-        default=(), description="Labelled ones, by name; empty: all labelled ones."
-    )
     max_validation: int = Field(
         default=1024, ge=10, description="Held-out pairs by which a step is chosen, by seed."
     )
 
 
 class GensePrompts(Config):
-    """Its words for writing, each a prompt file of words around `{{ sentence }}`."""
+    """The model's prompts for writing, each a prompt file of words around `{{ sentence }}`."""
 
     entailment: str | None = Field(
         default=None, min_length=1, description="To write what follows; null: ours."
@@ -67,9 +64,9 @@ class GensePrompts(Config):
 class FitGenseConfig(FittedGenerator):
     """The model to start from, and how it is fitted.
 
-    Rate, batch, epochs, `choose_every`: of the paper (GenSE, section 3.1), which names no
+    Rate, batch, epochs and `choose_every` are the paper's (GenSE, section 3.1), which names no
     optimizer, warm-up or length. The public code has Adafactor, whose rate is constant and then
-    falls, and cuts each sentence at 96 tokens and what is written at 48.
+    falls, and cuts each sentence at 96 tokens and each written text at 48.
     """
 
     form: Literal["gense"] = Field(
@@ -141,12 +138,12 @@ def run(work: Work) -> Path:
     """
     config: FitGenseConfig = work.config
     stage = f"fit_generator: {config.name}"
-    pairs = read_judged(work, config.pairs.corpora, config.pairs, stage)
+    pairs = read_judged(work, config.pairs, stage)
     check_model(config, "init", work.models["init"])
     from tercet.models.t5 import fitting
     from tercet.models.training import loop
 
-    # Rows are sorted by a digest, so the first ones are a sample.
+    # Rows are sorted by a digest, so the first rows are a random sample.
     chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
     prompts = {method: _template(config, method) for method in METHODS}
     question = Question(

@@ -1,7 +1,7 @@
 """Stage `fit_pair`: fits a discriminator to the evaluator's vectors of labelled pairs.
 
 Each distinct text is encoded once. Vectors are kept in the scratch directory, so that a killed
-stage encodes only the missing ones.
+stage encodes only missing texts when it resumes.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,13 @@ from tercet.tasks.training.discriminator_figures import (
     RELIABILITY,
     emit_figures,
 )
-from tercet.tasks.training.fitting import MadeModel
 from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_judged
 
 
-class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
-    """What the discriminator is fitted to, on the vectors that `embed` makes."""
+class FitPairConfig(JudgedConfig, WiredForm):
+    """The pairs to which the discriminator is fitted, on the vectors that `embed` makes."""
 
-    corpora: tuple[str, ...] = Field(
-        default=(), description="Labelled ones, by name; empty: all of them."
-    )
+    name: Wired[str] = ""
     max_rows: int | None = Field(
         default=50_000,
         ge=10,
@@ -38,7 +35,7 @@ class FitPairConfig(JudgedConfig, MadeModel, WiredForm):
     max_length: Wired[int] = 128
 
     def models(self) -> dict[str, str]:
-        """None: the vectors are the evaluator's."""
+        """Names no model: the vectors are the evaluator's."""
         return {}
 
 
@@ -48,7 +45,7 @@ def run(work: Work) -> Path:
 
     config: FitPairConfig = work.config
     stage = f"fit_pair: {config.name}"
-    judged = read_judged(work, config.corpora, config, stage)
+    judged = read_judged(work, config, stage)
     texts = sorted(
         {text for part in judged for name in ("anchor", "text") for text in part[name].to_pylist()}
     )

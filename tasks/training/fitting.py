@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tercet.errors import kind_of
 from tercet.models.machine import Precision
@@ -90,22 +90,14 @@ def log_table(rows: Sequence[dict[str, Any]], phase: str, seed: int) -> pa.Table
     return pa.Table.from_pylist(full, schema=TRAINING_LOG)
 
 
-class MadeModel(Config):
-    """A model that a recipe makes.
-
-    name: its own under `models`, which a recipe writes as the key alone.
-    """
-
-    name: Wired[str] = ""
-
-
 # A generator's.
 WEIGHT_DECAY = 0.01
 
 
-class FittedGenerator(MadeModel):
+class FittedGenerator(Config):
     """The model to start from, and how it is fitted."""
 
+    name: Wired[str] = ""
     init: str = Field(
         min_length=1,
         description="A model of the form, of `gense` a T5, named like any other.",
@@ -130,7 +122,7 @@ class FittedGenerator(MadeModel):
         return {"init": self.init}
 
 
-def hyperparameters_of(config: BaseModel, **more: Any) -> Hyperparameters:
+def hyperparameters_of(config: Config, **more: Any) -> Hyperparameters:
     """The hyperparameters among a config's fields."""
     return Hyperparameters(**config.model_dump(include={*Hyperparameters.model_fields}), **more)
 

@@ -23,8 +23,8 @@ Above: TypeAlias = float | dict[str, float]
 class PairsConfig(Config):
     """Which rows of which corpora become pairs.
 
-    labelled, sentences: those corpora that give pairs, and those that give sentences, which a
-    recipe does not write.
+    labelled, sentences: the corpora that give pairs, and those that give sentences; the compiler
+    fills both in.
     """
 
     labelled: Wired[tuple[str, ...]] = ()

@@ -36,8 +36,11 @@ KNOWN = "known_anchor"
 
 
 class JudgedConfig(Config):
-    """How many pairs, and which anchors are held out."""
+    """How many pairs are fitted to, and which anchors are held out."""
 
+    corpora: tuple[str, ...] = Field(
+        default=(), description="Labelled ones, by name; empty: all labelled ones."
+    )
     dev: tuple[str, ...] = Field(
         default=(),
         description="Labelled corpora that are held out whole, so that all anchors of the others "
@@ -79,13 +82,13 @@ class Judged(NamedTuple):
     test: pa.Table
 
 
-def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage: str) -> Judged:
+def read_judged(work: Work, config: JudgedConfig, stage: str) -> Judged:
     """The distinct pairs of these labelled corpora, sorted by row_id.
 
     An anchor's part depends only on its words and the seed, so that different spellings stay
-    together. With `config.dev`, the pairs of these corpora are held out and all others are fitted
-    to. Rejects: pairs of dev whose anchor is fitted to, and pairs that are true in one row and
-    false in another. Texts that the guard has found in an evaluation set are left out.
+    together. With `config.dev`, the pairs of those corpora are held out and all other pairs are
+    fitted to. Rejects: pairs of dev whose anchor is fitted to, and pairs that are true in one row
+    and false in another. Texts that the guard has found in an evaluation set are left out.
 
     stage: begins messages.
     Raises: BadInput if a part has no true or no false pair, or if one of several corpora has only
@@ -101,7 +104,7 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
         _check_corpora(pairs, stage)
         return pairs
 
-    pairs = read(corpora)
+    pairs = read(config.corpora)
     held_out = _without_known(work, read(config.dev), pairs, stage) if config.dev else pairs
     draws = seeding.uniforms(work.seed, "judged anchors", held_out["anchor_id"].to_numpy())
     test, both = config.test, config.test + config.validation
@@ -126,7 +129,7 @@ def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage:
 
 
 def _without_known(work: Work, dev: pa.Table, pairs: pa.Table, stage: str) -> pa.Table:
-    """The pairs of dev without those whose anchor is in `pairs`, which become rejects."""
+    """The pairs of dev whose anchor is not in `pairs`; the rest become rejects."""
     is_known = pc.is_in(dev["anchor_id"], pairs["anchor_id"].combine_chunks())
     lost = dev.filter(is_known)
     if lost.num_rows:

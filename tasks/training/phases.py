@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from tercet.errors import InvalidSetting
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import TEACHER, fill_loss, loss_named, loss_of, params_of
 from tercet.models.training.phase import Hyperparameters, part_sizes
 from tercet.tasks.stage import Config
 
-# Columns of the rows that every recipe has, by their source; those of labelled corpora by kind.
+# Columns of the rows that every recipe has, by source. Columns of labelled corpora follow from
+# their kind.
 SOURCES: dict[str, tuple[str, ...]] = {
     "triplets": ("anchor", "positive", "negative", "label"),
     "pairs": ("anchor", "positive"),
@@ -43,15 +44,15 @@ def _as_tuple(content: Any) -> Any:
 
 
 class DrawConfig(Config):
-    """Shares of what becomes of a sentence (Generate-CSE's random selection).
+    """Shares of the ways to make a positive of a sentence (Generate-CSE's random selection).
 
-    Those that are not named are 1 where all that are named are 0, and 0 otherwise.
+    A share that is not named is 1 if all named shares are 0, and 0 otherwise.
     """
 
     @model_validator(mode="before")
     @classmethod
     def _named_alone(cls, content: Any) -> Any:
-        """So that naming one draws it alone, and naming one with 0 draws the others."""
+        """Naming one share draws its way alone; naming one with 0 draws all other ways."""
         if not isinstance(content, dict) or not any(content.values()):
             return content
         return {**dict.fromkeys(cls.model_fields, 0.0), **content}
@@ -128,7 +129,7 @@ class RowsConfig(Config):
 
     @property
     def reads_triplets(self) -> bool:
-        """Whether the rows, or what is drawn for them, come from triplets."""
+        """Whether the rows, or the positives that are drawn for them, come from triplets."""
         return self.source in OF_TRIPLETS or (self.draw is not None and self.draw.generated > 0)
 
     @model_validator(mode="after")
@@ -229,7 +230,7 @@ class PartConfig(Config):
             )
         return self
 
-    def params(self) -> Params:
+    def params(self) -> Config:
         """Hyperparameters of the part's loss."""
         return params_of(self.loss)
 
@@ -278,8 +279,8 @@ class PhaseConfig(Hyperparameters):
                     "bad_value", f"`{next(iter(flat))}` belongs in each of the phase's `parts`"
                 )
             return content
-        kept = {key: value for key, value in content.items() if key not in flat}
-        return {**kept, "parts": [{"name": content.get("name", "triplets"), **flat}]}
+        of_phase = {key: value for key, value in content.items() if key not in flat}
+        return {**of_phase, "parts": [{"name": content.get("name", "triplets"), **flat}]}
 
     @model_validator(mode="after")
     def _distinct(self) -> "PhaseConfig":
@@ -290,12 +291,12 @@ class PhaseConfig(Hyperparameters):
                 )
         shares = [part.share for part in self.parts]
         part_sizes(self.batch_size, [1] * len(shares), shares)
-        given = [share for share in shares if share is not None]
+        named = [share for share in shares if share is not None]
         # A hundredth is left for thirds.
-        if given and abs(sum(given) - 1) > 0.01:
+        if named and abs(sum(named) - 1) > 0.01:
             raise InvalidSetting(
                 "bad_value",
-                f"the parts' shares of a batch add up to {sum(given):.4g}: make them add up to 1",
+                f"the parts' shares of a batch add up to {sum(named):.4g}: make them add up to 1",
             )
         return self
 
@@ -314,7 +315,7 @@ class PhaseConfig(Hyperparameters):
         return self
 
     def losses(self) -> tuple[str, ...]:
-        """Names of the losses that the phase trains with, and of those within them."""
+        """Names of the losses that the phase trains with, and of the losses inside those."""
         losses = [part.resolved() for part in self.parts]
         return tuple(dict.fromkeys(name for loss in losses for name in (loss.name, *loss.around)))
 

@@ -12,8 +12,9 @@ from tercet.errors import InvalidSetting, kind_of
 from tercet.models import seeding
 from tercet.models.machine import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
-from tercet.tasks.stage import BadInput, Stage, Work
-from tercet.tasks.training.fitting import TRAINING_LOG, MadeModel, log_table, setting_of
+from tercet.tasks.config import Wired
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.fitting import TRAINING_LOG, log_table, setting_of
 
 # Keys that would contradict the model of `init`.
 _SHAPE = ("layers", "width", "vocabulary")
@@ -30,9 +31,10 @@ _READ = 500_000
 _BATCH = 2_000
 
 
-class PretrainConfig(MadeModel):
+class PretrainConfig(Config):
     """How a language model is trained, and its shape where it starts from nothing."""
 
+    name: Wired[str] = ""
     form: Form = Field(
         description="masked: words are masked and found again, as in BERT; causal: each word from "
         "those before it, as in GPT-2; t5: masked spans are written by a decoder."
@@ -98,10 +100,10 @@ class PretrainConfig(MadeModel):
     def _consistent(self) -> "PretrainConfig":
         if (self.tokens is None) == (self.steps is None):
             raise InvalidSetting("conflict", "give either tokens or steps")
-        given = [key for key in _SHAPE if key in self.model_fields_set]
-        if self.init is not None and given:
+        shape = [key for key in _SHAPE if key in self.model_fields_set]
+        if self.init is not None and shape:
             raise InvalidSetting(
-                "no_effect", f"with init the model has its own {given[0]}: leave {given[0]} out"
+                "no_effect", f"with init the model has its own {shape[0]}: leave {shape[0]} out"
             )
         return self
 

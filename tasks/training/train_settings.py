@@ -38,7 +38,7 @@ class CheckpointConfig(Config):
     )
 
 
-class ChoosesStep(FormSettings, Config):
+class ChoosesStep(FormSettings):
     """A training of which the step that is best on dev can be kept.
 
     suite, fact_order, sts_sets, retrieval_sets, max_pairs: what `choose.by` names, of `evaluate`.
@@ -64,10 +64,11 @@ class ChoosesStep(FormSettings, Config):
 
 
 class TrainConfig(ChoosesStep):
-    """The encoder's form and the phases of its training, one after the other; a step has one.
+    """The encoder's form and the phases of its training, one after another; each step has one
+    phase.
 
-    model_seed: draws batches and dropout; null: the run's seed. teachers: by part, in which form
-    its teacher is read.
+    model_seed: draws batches and dropout; null: the run's seed. teachers: by part, the form in
+    which its teacher encodes texts.
     """
 
     max_length: Steers[int] = Field(

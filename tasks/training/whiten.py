@@ -56,8 +56,8 @@ class WhitenConfig(WiredForm):
         description="Each direction is divided by its standard deviation to this power: 0 leaves "
         "it as it is, 1 whitens.",
     )
-    # The corpora whose sentences it is fitted on, all where none is named; the seed of the training
-    # that made the encoder, null for the run's.
+    # corpora: the corpora whose sentences the map is fitted on, all if none is named. model_seed:
+    # the seed of the training that made the encoder, null for the run's.
     corpora: Wired[tuple[str, ...]] = ()
     prompts: Wired[Prompts] = Prompts()
     model_seed: Wired[int | None] = None

@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.config import Config
+from tercet.models.losses.loss import Loss
 from tercet.storage import code
 from tercet.storage.store import open_store
 
@@ -232,8 +233,8 @@ def test_only_what_has_changed_is_parsed_again_by_another_process(
 
 def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:
     resolve = partial(code.declared, None)
-    loss = Loss("l", Params, "m:f", labels={"label": pa.float32()}, resolve=resolve)
-    assert code.modules_of(loss) == {Params.__module__, code.__name__}
+    loss = Loss("l", Config, "m:f", labels={"label": pa.float32()}, resolve=resolve)
+    assert code.modules_of(loss) == {Config.__module__, code.__name__}
     assert code.modules_of((loss, len, 3, "os", Path)) == code.modules_of(loss)
 
 

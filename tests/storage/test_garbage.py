@@ -219,11 +219,15 @@ def test_leftovers_of_kills_go(store: Store) -> None:
         f"scratch/engine-{kept}/vllm.log",
         f"scratch/sql-{os.getpid()}-0a1b2c3d/spill",
         "cache/bm25/aaaa-1234/x.npy",
+        f"cache/objects/runs/{kept}/start.json#0a1b2c3d",
+        "cache/objects/artifacts/ingest/aaaa/manifest.json#0a1b2c3d",
+        "cache/objects/tags/best.json#0a1b2c3d",
         "responses/" + "0" * 32 + ".parquet",
         "artifacts/ingest/aaaa/data/rows/.DS_Store",
         "artifacts/ingest (copy)/aaaa/plan.json",
     ]
-    near.append("cache/bm25/bbbb-1234")
+    near += ["cache/bm25/bbbb-1234", "cache/objects/artifacts/ingest/bbbb"]
+    near.append("cache/objects/runs/20200101T000000000000-abcd")
     for name in (*left, *(f"{folder}/x" for folder in near), *stays):
         (store.work / name).parent.mkdir(parents=True, exist_ok=True)
         (store.work / name).write_text("left")
@@ -328,5 +332,7 @@ def test_a_store_elsewhere_is_collected_as_well(
     assert open_artifact(store, "ingest", "bbbb").intact()
     found = collect(store, delete=True)
     assert there(store) == {"ingest@aaaa"}
-    assert set(found.near) == {"scratch/ingest/bbbb"}
+    # The copies are of records that the collections read.
+    assert set(found.near) == {"scratch/ingest/bbbb", "cache/objects/artifacts/ingest/bbbb"}
     assert list(store.work.glob("scratch/*/*")) == []
+    assert not list(store.work.glob("cache/objects/artifacts/*/bbbb"))

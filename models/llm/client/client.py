@@ -1,8 +1,8 @@
 """The client for one or several OpenAI-compatible endpoints.
 
-Threads call `ask`; an event loop in a thread of its own sends the requests. Each row is a task of
-the loop: it waits for room at an endpoint, is sent, and after a failure determines whether the row
-or the endpoint is at fault. `ask` submits rows as its caller takes answers, so memory does not grow
+Threads call `ask`; an event loop in a separate thread sends the requests. Each row is a task of the
+loop: it waits for room at an endpoint, is sent, and after a failure determines whether the row or
+the endpoint is at fault. `ask` submits rows as its caller takes answers, so memory does not grow
 with their number, but enough rows wait to keep every endpoint busy.
 """
 
@@ -24,7 +24,7 @@ from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Completion, Text, Wire
 
-# Rows that are submitted at once, and the most that wait for room beyond those in flight.
+# Rows that are submitted at once, and the most rows that wait for room beside those in flight.
 _BATCH, _WAITING = 16, 1024
 # An endpoint is useless after this many rows that failed, or were refused in succession, without
 # any answer.
@@ -353,7 +353,7 @@ class Client:
                 return
             row.faults += 1
             server.brought_none(completion.lacks)
-            # An answer without text that used all of max_tokens would do so again.
+            # An answer without text that used all of max_tokens would use them all again.
             if (
                 completion.finish_reason == "length"
                 or row.faults >= self._settings.tries

@@ -121,7 +121,7 @@ class RequestError(Exception):
 
 
 class Connections:
-    """Sends requests to an endpoint, each over an httpx client of its own.
+    """Sends requests to an endpoint, each over a separate httpx client.
 
     The connection pool of a client scans all connections for every request: one client takes 2.4 ms
     of CPU per request with 64 open connections and 5.7 ms with 512, separate clients 0.6 to 0.75 ms

@@ -1,7 +1,7 @@
 """Controls how many rows may be in flight at an endpoint.
 
-Slow start, additive increase and multiplicative decrease, as in TCP, over rows instead of bytes.
-The caller passes all times, in seconds of its own clock.
+It uses TCP's slow start, additive increase and multiplicative decrease, over rows, not bytes. The
+caller passes all times, in seconds of its own clock.
 """
 
 import random
@@ -14,7 +14,7 @@ START = 32
 # Full windows in which additive increase goes from 0 to the top.
 _ROUNDS = 32
 # No more rows are open than are answered in this share of the timeout, so that no row times out
-# merely by waiting for others.
+# merely because it waits for its turn.
 _SHARE = 0.5
 # The longest pause that a server can ask for, in seconds.
 LONGEST_PAUSE = 3600.0

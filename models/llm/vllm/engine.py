@@ -33,7 +33,7 @@ _STOP_SECONDS = supervisor.GRACE_SECONDS + supervisor.KILL_SECONDS + 5
 _MEMORY_SECONDS, _MEMORY_LOOK_SECONDS = 60.0, 0.5
 _LOOK_SECONDS = 0.25
 # Interval of health checks of a running server, and the silence after which it is ended: a busy
-# server may be slow, but not for so long.
+# server may be slow, but not that slow.
 _HEALTH_SECONDS = 10.0
 _SILENT_SECONDS = 90.0
 
@@ -158,7 +158,7 @@ class Engine:
             if self._stopping.is_set():
                 return
             self._log_start = log.tell()
-            # A session of its own: neither Ctrl-C nor a kill of Tercet's process group reaches the
+            # A new session, so that neither Ctrl-C nor a kill of Tercet's process group reaches the
             # supervisor.
             self._supervisor = subprocess.Popen(
                 [str(self._build.python), str(Path(supervisor.__file__).absolute()), *words],

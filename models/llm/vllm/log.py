@@ -17,7 +17,7 @@ _HEARSAY = re.compile(
     r"|WorkerProc initialization failed|EngineDeadError|RuntimeError: cancelled$",
     re.IGNORECASE,
 )
-# Lines that every server prints, and those of an interpreter at its end.
+# Lines that every server prints, and lines that an interpreter prints at its end.
 _NOISE = re.compile(
     r"^(?:\([^)]*pid=\d+\)\s*)?INFO\b|^\s*$|^ - |nanobind|\w*Warning: |^\s*warnings\.warn\("
 )

@@ -1,7 +1,7 @@
 """A vLLM plugin without dependencies: makes vLLM serve VAEGPT checkpoints.
 
-This folder is a distribution of its own, `tercet-vaegpt`, since vLLM lives in another environment
-than Tercet. Nothing here imports Tercet. `latent.py` and `config.py` are what Tercet itself uses.
+This folder is a separate distribution, `tercet-vaegpt`, since vLLM lives in another environment
+than Tercet. Nothing here imports Tercet. Tercet itself uses `latent.py` and `config.py`.
 """
 
 

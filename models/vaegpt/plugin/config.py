@@ -1,4 +1,4 @@
-"""The configuration of a VAEGPT checkpoint: GPT-2's, and what the latent heads need."""
+"""The configuration of a VAEGPT checkpoint: GPT-2's, and settings of the latent heads."""
 
 from typing import Any
 

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# As everywhere in GPT-2.
+# GPT-2 has this dropout everywhere.
 DROPOUT = 0.1
-# It keeps the KL from vanishing (Zhu et al. 2020, section 3): a dimension's KL is at least
-# GAMMA^2 / 2 on average, whatever its weights; in the range where they find the best perplexity.
+# The scale keeps the KL from vanishing (Zhu et al. 2020, section 3): a dimension's KL is at least
+# GAMMA^2 / 2 on average, whatever its weights; this value is in the range where the authors find
+# the best perplexity.
 GAMMA = 0.5
 
 
@@ -40,8 +41,8 @@ class LatentHead(nn.Module):  # type: ignore[misc]
     def forward(self, hidden: Tensor, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """mu and log sigma^2, each (..., width), of hidden states (..., hidden).
 
-        counted: (...) of truth: positions that hold a token. Others have no part in the statistics
-        of batch normalisation.
+        counted: (...) booleans: positions that hold a token. Other positions have no part in the
+        statistics of batch normalisation.
         """
         hidden = self.dropout(hidden)
         mean = self.mean_norm(self.mean(hidden), counted)
@@ -55,8 +56,8 @@ class LatentHead(nn.Module):  # type: ignore[misc]
 class FixedScaleNorm(nn.Module):  # type: ignore[misc]
     """Batch normalisation over tokens with a fixed scale and a learnt shift (Zhu et al. 2020).
 
-    In training the statistics are those of the batch's tokens, in evaluation the running ones, so
-    that a position there depends on nothing after it.
+    In training the statistics come from the batch's tokens, in evaluation from running means, so
+    that a position then depends on nothing after it.
     """
 
     def __init__(self, width: int, gamma: float) -> None:
@@ -66,7 +67,7 @@ class FixedScaleNorm(nn.Module):  # type: ignore[misc]
         self.shift = nn.Parameter(torch.zeros(width))
 
     def forward(self, values: Tensor, counted: Tensor | None = None) -> Tensor:
-        """(..., width) to the same shape; positions that are not counted become the shift."""
+        """(..., width) to the same shape; positions that are not counted become `self.shift`."""
         flat = values.reshape(-1, values.shape[-1])
         if not self.training or counted is None:
             normed = self.norm(flat)

@@ -1,8 +1,8 @@
-"""VAEGPT as vLLM serves it: its own GPT-2, with a latent head behind each block.
+"""VAEGPT as vLLM serves it: vLLM's GPT-2, with a latent head behind each block.
 
-Noise is drawn by the server, anew for every token that it reads. So prefix caching must be off: it
-would give all generations of one prompt the same noise there. A checkpoint whose configuration
-says `noise: false` adds the mean alone, as transformers does.
+Noise is drawn by the server, anew for every token that it reads. Therefore prefix caching must be
+off: it would give all generations of one prompt the same noise in the prompt. A checkpoint whose
+configuration says `noise: false` adds the mean alone, as transformers does.
 """
 
 from typing import Any
@@ -44,6 +44,6 @@ class VaeGpt(GPT2LMHeadModel):  # type: ignore[misc]
         super().__init__(vllm_config=vllm_config, prefix=prefix)
         blocks = self.transformer.h
         for place, block in enumerate(blocks):
-            # Of other stages of a pipeline there are stand-ins here.
+            # Blocks of other pipeline stages are stand-ins here.
             if isinstance(block, GPT2Block):
                 blocks[place] = LatentBlock(block, self.config, place + 1)

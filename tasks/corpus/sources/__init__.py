@@ -1,1 +1,1 @@
-"""Readers of what a corpus is made of: files, and the docstrings of installed packages."""
+"""Readers of corpora: files, and the docstrings of installed packages."""

@@ -49,7 +49,7 @@ class Column(NamedTuple):
 
 
 def looks_of(columns: Sequence[str], sample: Sequence[Row], text: str) -> tuple[Column, ...]:
-    """The columns in order. text: the column with the text, to which others are compared."""
+    """The columns in order. text: the column with the text, to which other columns are compared."""
     values = {column: _values(column, sample) for column in columns}
     lengths = {
         column: _mean(count_words(fold(text)) for text in _texts(values[column]))
@@ -116,8 +116,8 @@ def _texts(values: Sequence[object]) -> list[str]:
 
 
 def _mean(values: Iterable[float]) -> float:
-    given = list(values)
-    return sum(given) / max(len(given), 1)
+    numbers = list(values)
+    return sum(numbers) / max(len(numbers), 1)
 
 
 def name_words(name: str) -> set[str]:
@@ -145,8 +145,8 @@ PAIRS = (
     ("summary", "description"),
     ("anchor", "positive"),
 )
-# The least share of rows in which a pair's columns are filled (others are rejects), and of distinct
-# questions.
+# The least share of rows in which both columns of a pair are filled (other rows are rejects), and
+# the least share of a pair's questions that are distinct.
 FILLED = 0.9
 # The least mean of words of an answer that is guessed by its values.
 _ANSWER_WORDS = 5

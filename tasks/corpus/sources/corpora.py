@@ -277,13 +277,13 @@ class Document(NamedTuple):
     code: frozenset[int] = frozenset()
 
     def text(self) -> str:
-        """Its whole text, pairs included, whose digest is the document's id."""
+        """The document's whole text, pairs included; its digest is the document's id."""
         body = ["\n".join(sentences) for sentences in self.paragraphs]
         return "\n\n".join([*body, *(text for pair in self.pairs for text in pair)])
 
 
 def open_headings(headings: Iterable[Heading]) -> list[Heading]:
-    """The headings that apply after all of these: a heading ends earlier ones of its level or
+    """The headings in force after all of these: a heading ends earlier headings of its level or
     below.
     """
     applying: list[Heading] = []

@@ -62,17 +62,18 @@ class Description:
     columns: of a table, else (). looks: what the columns look like. text: the text's column, or
         None.
     packages: for pydocs, the installed ones, else ().
-    paired: whether documents have natural pairs without named columns. titled: whether more than a
+    paired: whether the reader finds natural pairs in documents by itself, without columns. titled:
+    whether more than a
         tenth of them have a title or a heading.
     rows: number of units, estimated unless `exact`.
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     dialect: description of a separated file's dialect, if it is unusual.
-    read_as: descriptions of an encoding other than UTF-8, and of columns of one name.
+    read_as: descriptions of an encoding other than UTF-8, and of columns with equal names.
     unspaced: whether most texts are in a script without spaces.
-    left_out: numbers of a folder's files of other readable kinds. unread: those of unreadable kinds
-        and hidden ones.
+    left_out: numbers of a folder's files of other readable kinds. unread: numbers of its unreadable
+        and hidden files.
     english: the share of words that are among the commonest of English; None if there are few.
     lengths: numbers of words of the sentences looked at.
     pairs: columns that may be a pair, the likeliest first: `pair`, and pairs whose questions repeat
@@ -136,9 +137,9 @@ def _sampled(source: str, limit: int | None) -> Description:
     reader = reader_of(source)
     reader.check(corpus, MAX_BYTES)
     readings = list(islice(reader.read(corpus, MAX_BYTES), SAMPLE))
-    seen = {}
+    fields = {}
     for table in islice(reader.tables(corpus, MAX_BYTES), 1):
-        seen = _seen(source, table.columns, islice(table.all_rows(), limit))
+        fields = _seen(source, table.columns, islice(table.all_rows(), limit))
     read = _read(readings)
     if not read["lengths"]:
         raise BadInput(
@@ -152,7 +153,7 @@ def _sampled(source: str, limit: int | None) -> Description:
         exact=len(readings) < SAMPLE,
         prose=read["mean_sentences"] >= PROSE_SENTENCES,
         paired=reader.has_pairs(corpus),
-        **seen,
+        **fields,
         **read,
     )
 
@@ -185,18 +186,18 @@ def _files(source: str, limit: int | None) -> Description:
     # Not validated, since a file's name need not be UTF-8.
     corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
-    seen: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     read_as = encoding_in_words(first)
     is_prose: Prose = True
     if form == ".txt":
         is_prose = _prose_of(first)
     elif form not in PLAIN:
         table = files.table_of(corpus, name, first, MAX_BYTES)
-        seen = _seen(str(first), table.columns, islice(table.all_rows(), limit))
-        corpus = corpus.model_copy(update={"text": seen["text"]})
+        fields = _seen(str(first), table.columns, islice(table.all_rows(), limit))
+        corpus = corpus.model_copy(update={"text": fields["text"]})
         if form in SEPARATED:
             dialect = separated.dialect_of(first, MAX_BYTES)
-            seen["dialect"] = separated.unusual(dialect, form)
+            fields["dialect"] = separated.unusual(dialect, form)
             read_as += separated.repeated(separated.header_of(first, MAX_BYTES, dialect))
     # Prose is sampled across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
@@ -228,7 +229,7 @@ def _files(source: str, limit: int | None) -> Description:
         read_as=read_as,
         left_out={kind: len(paths) for kind, paths in others},
         unread=files.unread(folder) if folder else {},
-        **seen,
+        **fields,
         **read,
     )
 
@@ -286,7 +287,7 @@ def _numbers(column: str, sample: Sequence[Row]) -> bool:
 
 
 def _prose_of(path: Path) -> Prose:
-    """`lines` for lines of several sentences; True for wrapped lines with blank ones between."""
+    """`lines` for lines of several sentences; True for wrapped lines between blank lines."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
     filled = [folded for line in sample if (folded := fold(line))]
     if not filled:
@@ -356,8 +357,8 @@ def _count_rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[
     if form == ".json":  # rows are not lines
         return sum(1 for _, path in named for _ in tables.rows(path, MAX_BYTES)), True
     start = _start(first)
-    seen = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
-    counted = sum(1 for _ in seen)
+    lines = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
+    counted = sum(1 for _ in lines)
     if start.whole and len(named) == 1:
         return max(counted, 1), True
     header = form in SEPARATED

@@ -129,13 +129,13 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     pages = sorted((form for form in PAGES if form in kinds), key=lambda form: -len(kinds[form]))
     for other in pages[1:]:
         kinds[pages[0]] += kinds.pop(other)
-    # A folder's .json are usually settings.
+    # Files .json in a folder are usually settings.
     return dict(sorted(kinds.items(), key=lambda one: (one[0] == ".json", -len(one[1]), one[0])))
 
 
 def unread(folder: Path) -> dict[str, int]:
     """Numbers of a folder's unreadable files by suffix, the most frequent first, and of `hidden`
-    readable ones, without git's and stores.
+    readable files, except files of git and of stores.
     """
     counts: Counter[str] = Counter()
     for place, folders, names in os.walk(folder):

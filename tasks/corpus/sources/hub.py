@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Its name in tables, which does not depend on where a directory lies."""
+        """The name in tables; it does not depend on where a directory lies."""
         name = Path(self.name).resolve().name if self.local else self.name
         return f"{name}{'/' + self.config if self.config else ''}:{self.split}"
 

@@ -11,7 +11,7 @@ from tercet.models.text.words import encodable
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-# Elements that begin a line of their own, of the HTML standard and older ones.
+# Elements that begin a new line, in the HTML standard and in older versions.
 _BLOCKS = (
     "address|article|aside|blockquote|body|caption|center|dd|details|dialog|div|dl|dt|fieldset|"
     "figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|head|header|hr|html|legend|li|main|menu|ol|"
@@ -75,10 +75,10 @@ _EMPTY_LINES = re.compile(r"\n\s*\n")
 class Block(NamedTuple):
     """A paragraph of a page.
 
-    texts: one, or those of the cells of a table's row. place: the name of the nearest place before
-    it. level: of a heading, 1 to 6; 0: the page's title, which is not part of its text. code:
-    whether it is a line of code. menu: whether it is a paragraph or list item of links only. html:
-    its source, if HTML was removed from it.
+    texts: one text, or the texts of the cells of a table's row. place: the name of the nearest
+    place before it. level: of a heading, 1 to 6; 0: the page's title, which is not part of its
+    text. code: whether it is a line of code. menu: whether it is a paragraph or list item of links
+    only. html: its source, if HTML was removed from it.
     """
 
     texts: tuple[str, ...]
@@ -92,10 +92,10 @@ class Block(NamedTuple):
 def holds_html(text: str) -> bool:
     """Whether a text is written in HTML, and does not just mention a tag.
 
-    It is if it has a line break, the end of a block, a block with attributes or directly between
-    words, or both tags of any element; a tag after a quotation mark or a backtick does not count.
-    These rules find HTML in 17 of 60,000 docstrings, mostly rightly; if every tag of a block
-    counted, 14 more that only mention one would be found.
+    A text is HTML if it has a line break, the end of a block, a block with attributes or directly
+    between words, or both tags of any element; a tag after a quotation mark or a backtick does not
+    count. These rules find HTML in 17 of 60,000 docstrings, mostly rightly; if every tag of a block
+    counted, 14 docstrings more, which only mention a tag, would be found.
     """
     opened: set[str] = set()
     closed: set[str] = set()
@@ -192,7 +192,7 @@ def _marked(markup: str, places: str) -> str:
     page.strip_tags(_NO_TEXT.split("|"))
     if page.root is None:
         return ""
-    # Inner elements first, so that removed ones are not visited.
+    # Inner elements come first, so that the loop visits no element that it has removed.
     for node in reversed(list(page.root.traverse())):
         tag = node.tag or ""
         if _is_menu(node):

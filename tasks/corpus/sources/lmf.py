@@ -78,7 +78,7 @@ def _rows(synsets: Sequence[_Synset], max_bytes: int, columns: Sequence[str]) ->
 
 @lru_cache(maxsize=1)
 def _synsets(path: Path, changed: int, size: int) -> list[_Synset]:
-    """The file's rows. changed, size: of the file, for the cache."""
+    """The file's rows. changed, size: time and size of the file, which key the cache."""
     families: dict[tuple[str, str], list[Any]] = defaultdict(list)
     bases: dict[tuple[str, str], tuple[str, str]] = {}
     for lexicon in _loaded(path)["lexicons"]:

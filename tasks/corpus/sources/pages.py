@@ -1,7 +1,7 @@
 """Reads pages in HTML, XHTML, Markdown or a document's format as blocks of text.
 
-markdown-it and its plug-ins turn Markdown into HTML; pandoc or pdfium, in a separate process, do so
-for documents of other programs.
+markdown-it and its plug-ins turn Markdown into HTML; pandoc or pdfium, in a separate process, turn
+documents of other programs into HTML.
 """
 
 import re
@@ -198,7 +198,7 @@ _MARKS = re.compile(
 # MDX's modules, and tags of components.
 _MODULE = re.compile(r"(?:import|export)\s")
 _COMPONENT = re.compile(r"</?[A-Z][^<>`]*+>|<>|</>")
-# A fence with Markdown: MyST's directives except those with code, and three colons.
+# The head of a fence around Markdown: three colons, or a directive of MyST that holds no code.
 _DIRECTIVE = re.compile(
     r"\{?(?!(?:code[\w-]*|math|mermaid|toctree|raw|include|literalinclude|eval-rst|contents|dot|"
     r"csv-table|r|python|julia|bash|sh|sql|js|ojs)(?![\w:-]))[\w:-]+\}?\s*(?P<title>(?!\S+\.\w+$).*)"

@@ -1,4 +1,4 @@
-"""A program that turns PDF on standard input into HTML, by pdfium, within so many megabytes.
+"""A program that turns PDF on standard input into HTML, by pdfium, within a limit of memory.
 
 Each page has the place `page=N`; the bookmarks that lead to it are its headings, none of which is
 the document's title.

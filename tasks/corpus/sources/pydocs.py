@@ -1,7 +1,7 @@
 """A corpus that every machine has: docstrings of installed Python packages.
 
-Source files are parsed, never imported. The packages' RECORD files list them, and hashes of their
-paths decide which ones are read.
+Source files are parsed, never imported. The packages' RECORD files list the source files, and
+hashes of paths decide which are read.
 """
 
 import ast
@@ -59,7 +59,7 @@ _QUOTES = (b'"""', b"'''")
 
 
 def packages_of(corpus: CorpusConfig) -> list[str]:
-    """The packages to read: the recipe's, else the installed ones of a default list."""
+    """The packages to read: the recipe's, else those of a default list that are installed."""
     if corpus.packages:
         return list(dict.fromkeys(corpus.packages))
     installed = [name for name in DEFAULT_PACKAGES if _installed(name) is not None]
@@ -139,7 +139,7 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
-    """None: docstrings are not a table."""
+    """Yields no table: docstrings are none."""
     raise BadInput(
         "conflict",
         f"corpus {corpus.name!r}: docstrings carry no labels; name a table as the source of a "
@@ -148,7 +148,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 
 
 def has_pairs(corpus: CorpusConfig) -> bool:
-    """True: a docstring's summary and its next paragraph are a pair."""
+    """Always True: a docstring's summary and its next paragraph are a pair."""
     return True
 
 
@@ -262,7 +262,7 @@ def _docstring_readings(
         yield Fault(package, path, "not_utf8", "not valid Unicode", shown)
         return
     cleaned = prose_of(text)
-    kept: list[list[str]] = []
+    paragraphs: list[list[str]] = []
     whole: list[str | None] = []
     for paragraph in (*cleaned.lead, *cleaned.rest):
         paragraph = fold(paragraph)
@@ -276,12 +276,12 @@ def _docstring_readings(
                 yield Fault(package, path, "markup", "not prose", sentence[:SHOWN])
         whole.append(paragraph if clean else None)
         if good:
-            kept.append(good)
-    if kept:
+            paragraphs.append(good)
+    if paragraphs:
         whole_summary = cleaned.lead and whole[0] is not None
-        summaries[docstring.qualified] = kept[0] if whole_summary else []
+        summaries[docstring.qualified] = paragraphs[0] if whole_summary else []
         pairs = _pairs(whole[: len(cleaned.lead)])
-        yield Document(package, path, kept, pairs, tuple(_questions(docstring, summaries)))
+        yield Document(package, path, paragraphs, pairs, tuple(_questions(docstring, summaries)))
 
 
 def _pairs(lead: list[str | None]) -> list[tuple[str, str]]:
@@ -306,7 +306,7 @@ def _installed(package: str) -> metadata.Distribution | None:
 
 
 def _distribution(package: str) -> metadata.Distribution:
-    """The distribution of this name, else the one with the top-level module of this name."""
+    """The distribution of this name, else the distribution with a top-level module of this name."""
     distribution = _installed(package)
     if distribution is not None:
         return distribution

@@ -26,7 +26,7 @@ class Table(NamedTuple):
     words_are_words: bool = False
 
     def all_rows(self) -> Iterator[Row]:
-        """Its rows with all columns."""
+        """The table's rows with all columns."""
         return self.rows(self.columns) if self.whole is None else self.whole()
 
 

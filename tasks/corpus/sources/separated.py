@@ -34,8 +34,8 @@ _DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", ":")
 # The share of records with the header's number of fields from which a colon, or in a .tsv without
 # tabs any other sign, is the delimiter.
 _SURE = 0.95
-# Quotation marks count as text if that makes the share of such records this much larger; otherwise
-# a few stray ones are faults.
+# Quotation marks count as text if that raises the share of records with the header's number of
+# fields by this much; otherwise stray quotation marks are faults.
 _STRANGE = 0.05
 # The first line by which Excel learns the delimiter.
 _HINT = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -61,7 +61,7 @@ class Dialect(NamedTuple):
 
 
 class DialectSettings(Config):
-    """The parts of a dialect that a recipe gives; the others are found."""
+    """The parts of a dialect that a recipe gives; all other parts are guessed from the file."""
 
     delimiter: str | None = Field(
         default=None,
@@ -211,12 +211,12 @@ def _records(
     escapes = re.compile(rf"{escape}([{followed}]|$)|{escape}") if escape else None
     ahead = (line for line in source if line.number > 1 or not _HINT.fullmatch(line.text))
     back: deque[Line] = deque()
-    taken: list[Line] = []
+    record: list[Line] = []
 
     def pulled() -> Iterator[str]:
         """The lines of one record; it ends after a too long line, whose end is unknown."""
         while line := back.popleft() if back else next(ahead, None):
-            taken.append(line)
+            record.append(line)
             text = line.text
             if escapes is not None:
                 text = escapes.sub(lambda it: 2 * it[0] if it[1] is None else it[0], text)
@@ -227,23 +227,23 @@ def _records(
     width = 0  # the header's number of fields
     open_quote = False  # an earlier line has a quotation mark that nothing closed
     while True:
-        taken.clear()
+        record.clear()
         why = ""
         try:
             fields = next(csv.reader(pulled(), form), [])
         except csv.Error as error:
             fields, why = [], f"its quotation marks cannot be read ({error})"
-        if not taken:
+        if not record:
             return
-        first = taken[0]
+        first = record[0]
         odd = bool(dialect.quote) and first.text.count(dialect.quote) % 2 == 1
-        faults = [line for line in taken if line.fault]
-        if not (why or faults) and len(taken) > 1 and _wrong(fields, taken, width, dialect):
-            why = f"{len(fields)} fields in {len(taken)} lines, the header has {width}"
-        closes = len(fields) != width or (odd and len(taken) == 1)
+        faults = [line for line in record if line.fault]
+        if not (why or faults) and len(record) > 1 and _wrong(fields, record, width, dialect):
+            why = f"{len(fields)} fields in {len(record)} lines, the header has {width}"
+        closes = len(fields) != width or (odd and len(record) == 1)
         rest = not why and open_quote and width > 1 and closes
         if why or rest:
-            back.extendleft(reversed(taken[1:]))
+            back.extendleft(reversed(record[1:]))
             literal = None if first.fault or rest else _literal(first.text, dialect, width)
             if literal is None:
                 open_quote = odd != rest
@@ -264,7 +264,7 @@ def _records(
             yield first.number, fields, not why
 
 
-def _wrong(fields: Sequence[str], taken: Sequence[Line], width: int, dialect: Dialect) -> bool:
+def _wrong(fields: Sequence[str], record: Sequence[Line], width: int, dialect: Dialect) -> bool:
     """Whether several lines are not one record: they have too few or too many fields, or in a .tsv
     each line has the fields of a record.
     """
@@ -272,7 +272,7 @@ def _wrong(fields: Sequence[str], taken: Sequence[Line], width: int, dialect: Di
         return False
     if len(fields) < width or any(field.strip() for field in fields[width:]):
         return True
-    tabs = [line.text.count("\t") + 1 for line in taken]
+    tabs = [line.text.count("\t") + 1 for line in record]
     return dialect.delimiter == "\t" and width > 1 and set(tabs) == {width}
 
 

@@ -49,7 +49,7 @@ SEPARATED = (".csv", ".tsv")
 JSON = (".jsonl", ".json")
 FORMATS = (".txt", ".md", ".html", *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
-# Bytes in which the encoding is sought, and those in which a page may name it.
+# Bytes from which the encoding is guessed, and bytes in which a page may name it.
 _BEGINNING, _HEAD = 1_000_000, 4096
 _SAMPLE = 200_000  # bytes that chardet gets at most
 _MAGIC = (
@@ -62,7 +62,7 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end; of a too long line, the beginning."""
+    """A line without its end; a too long line is cut to its beginning."""
 
     number: int
     text: str
@@ -185,7 +185,7 @@ def encoding_of(path: Path) -> str:
 def _guess(sample: bytes) -> str:
     import chardet
 
-    # No incomplete character at the end, which would count against the encoding.
+    # Cut off an incomplete character at the end, which would count against the encoding.
     sample = sample if len(sample) < _SAMPLE else sample[:_SAMPLE].rpartition(b"\n")[0]
     guess = chardet.detect(sample)["encoding"]
     return "utf_8" if guess is None or guess == "ascii" else codecs.lookup(guess).name
@@ -242,7 +242,7 @@ def lines(path: Path, max_bytes: int) -> Iterator[Line]:
 
 
 def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """(bytes, full length) of each line."""
+    """Yields (bytes, full length) per line; a line above `max_bytes` is cut to KEPT_OF_LONG."""
     head, length, first = bytearray(), 0, True
 
     def take(piece: bytes) -> None:

@@ -47,8 +47,8 @@ class Row(NamedTuple):
 
 
 def first_rows(read: Callable[[], Iterator[Row]]) -> list[Row]:
-    """A table's first 100 rows; if all are faulty, the first ones without a fault. read: starts
-    anew with each call.
+    """A table's first 100 rows; if all of these are faulty, the first rows without a fault. read:
+    starts anew with each call.
     """
     sample = list(islice(read(), SAMPLE_ROWS))
     if sample and all(row.fault for row in sample):
@@ -225,7 +225,7 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """The table with members of structs as columns, named by their paths, as for JSON."""
+    """The table with members of structs as columns, named by their paths as in JSON."""
     for _ in range(json_rows.DEPTH):
         table = table.flatten()
     return table
@@ -280,7 +280,7 @@ def _decoded(column: str, value: Any, max_bytes: int) -> Any:
         return "not_utf8", f"column {column!r} is not UTF-8", shown
 
 
-# Cells that pandas reads as missing; the second ones in any case.
+# Cells that pandas reads as missing: exactly these, and `_NOTHING_IN_ANY_CASE` in any case.
 _NOTHING = frozenset(
     ("", "\\N", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
 )

@@ -45,7 +45,7 @@ class Columns(NamedTuple):
     labels: str | None
 
     def named(self) -> list[str]:
-        """The names that are set."""
+        """The names of the columns that are set, which are not None."""
         return [column for column in self if column is not None]
 
 

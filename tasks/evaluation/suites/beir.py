@@ -112,7 +112,7 @@ class RetrievalTask(Task):
         return rankings.measure(self.rank_units(ranking), self.judged)
 
     def rank_units(self, ranking: rankings.Places) -> rankings.Places:
-        """The ranking of the judged units: the documents, or what they are pieces of."""
+        """The ranking of the judged units: documents, or the files that documents are pieces of."""
         if self.units is None:
             return ranking
         return rankings.first_of(ranking, np.array(self.units, dtype=np.int64))
@@ -268,8 +268,8 @@ def read_beir(name: str, folder: Path, split: Split, judgements: str) -> Retriev
             f"None of the {len(relevant)} relevant documents of {qrels} is in {corpus}: their ids "
             "belong to another corpus.",
         )
-    # As in BEIR, a document with the query's id is left out: in Quora and ArguAna it is the query
-    # itself. If it is judged relevant, the ids are equal by chance.
+    # BEIR leaves out a document with the query's id: in Quora and ArguAna it is the query itself.
+    # If it is judged relevant, the ids are equal by chance.
     same_ids = tuple(
         NONE if grades[query].get(place_of.get(query, NONE), 0) > 0 else place_of.get(query, NONE)
         for query in used

@@ -58,7 +58,7 @@ class OrderTask(Task):
         return content_digest(zip(*columns, strict=True))
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
-        """Which cases are in order, by kind of change."""
+        """For each kind of change, whether each case is in order."""
         sides = [encoded.of(texts) for texts in (self.anchors, self.rewordings, self.changed)]
         values = metrics.in_order(*sides)
         anchors, kinds = seeding.text_ids(self.anchors), np.array(self.kinds)
@@ -70,7 +70,7 @@ class OrderTask(Task):
 
 
 def name_after(file: str) -> str:
-    """The task's name for a file given without one."""
+    """The task's name for a file that is given without a name."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", Path(file).name.split(".")[0]) or SUITE
 
 

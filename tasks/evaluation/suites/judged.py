@@ -49,7 +49,7 @@ def read_judged(
 def judged_tasks(
     judgements: pa.Table, passages: pa.Table, splits: Sequence[Split], name: str | None = None
 ) -> list[RetrievalTask]:
-    """The same from these tables. Splits without a question are left out; test comes before dev."""
+    """The tasks of these tables: a set in a split with questions each, test before dev."""
     columns: dict[str, list[Any]] = {key: passages[key].to_pylist() for key in _COLUMNS}
     texts = tuple(map(passage_text, columns["context"], columns["text"]))
     places = {passage: place for place, passage in enumerate(columns["passage_id"])}

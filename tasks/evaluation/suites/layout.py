@@ -40,7 +40,7 @@ def suite_root(directory: Path) -> Path:
 
 
 def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
-    """These files by their path inside the suite. Raises BadInput for a missing one."""
+    """The files in `names` by their path inside the suite. Raises BadInput for a missing file."""
     paths = {name: root / name for name in names}
     for path in paths.values():
         if not path.is_file():
@@ -113,7 +113,7 @@ def table_rows(
 
 
 def check_texts(texts: Sequence[str], path: Path, number: int) -> None:
-    """Raises BadInput if one is empty."""
+    """Raises BadInput if a text is empty."""
     if not all(text.strip() for text in texts):
         raise BadInput("bad_row", f"{path}, line {number}: a sentence is empty.")
 
@@ -173,7 +173,7 @@ def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, P
 
 
 def named_file(root: Path, folder: str, suffixes: Sequence[str], name: str) -> Path:
-    """The file of one such task. Raises BadInput if there is none."""
+    """The file of the task `name`. Raises BadInput if there is none."""
     files = named_files(root, folder, suffixes)
     if name not in files:
         names = f"; there are {', '.join(files)}" if files else ""

@@ -11,8 +11,8 @@ from tercet.tasks.stage import Config
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=80)]
 
-# Endings of tables, plain or compressed, as in the readers of corpora. To import these would make
-# their code a part of every training's version.
+# Endings of tables, plain or compressed, as in the readers of corpora. Importing the readers would
+# make their code a part of every training's version.
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 
@@ -81,7 +81,7 @@ class RetrievalSource(Config):
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table of questions to the run's passages, not a folder of its own."""
+        """Whether the source is a table of questions to the run's passages, not BEIR's folder."""
         name = self.source.lower()
         for ending in COMPRESSIONS:
             name = name.removesuffix(ending)

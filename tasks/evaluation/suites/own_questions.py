@@ -1,7 +1,8 @@
 """Reads the user's own questions from a table, with what answers each.
 
-A column holds the question; others name the file that answers it, or a row by its id, or quote the
-passage, and may grade the answer. A question may have several rows, and a row several answers.
+One column holds the question. Further columns name the file that answers it, or a row by its id, or
+quote the passage, and may grade the answer. A question may have several rows, and a row several
+answers.
 """
 
 import ast
@@ -23,7 +24,8 @@ from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
 from tercet.tasks.rejects import SHOWN
 from tercet.tasks.stage import BadInput
 
-# Beside a file or a quote, an id of another name is the question's own.
+# If a table also has files or quotes, only an id of these names is the answer's; any other id is
+# the question's.
 _IDS = ("doc_id", "docid", "document_id")
 # Usual names of the columns, in lower case, with underscores for blanks and dashes.
 NAMES: Mapping[str, Sequence[str]] = {
@@ -50,7 +52,7 @@ _WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
         _ABOUT | {"title", "text"},
     ),
     "grade": ({"relevance", "relevant", "grade", "judgement", "judgment"}, _ABOUT),
-    # Read only if no file and no quote names the answer: `Ticket-ID`.
+    # An id, such as `Ticket-ID`, is read only if no file and no quote names the answer.
     "id": ({"id"}, {"question", "query"}),
 }
 _MAX_BYTES = 1 << 24
@@ -171,7 +173,7 @@ def _labels(cell: object) -> list[str]:
 
 
 def _combine(cells: Sequence[list[str]]) -> Iterator[tuple[str | None, ...]]:
-    """The answers of a row: lists of equal length are paired, others combined in every way."""
+    """The answers of a row: lists of equal length are paired, other lists combined in every way."""
     columns: list[list[str | None]] = [[*some] or [None] for some in cells]
     most = max(map(len, columns))
     if {len(some) for some in columns} <= {1, most}:
@@ -200,7 +202,7 @@ def _unread_grade(columns: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> 
 
 
 def _unread_files(columns: Mapping[str, Sequence[str]], header: Sequence[str]) -> list[Unusable]:
-    """Notes on columns that may name files, beside the one that is read."""
+    """Notes on columns that may name files, but are not read."""
     used = {column for some in columns.values() for column in some}
     others = [column for column in _by_word("file", header) if column not in used]
     detail = "the column {!r} is not read: call it `file2` if it names files, too"

@@ -47,11 +47,11 @@ class RankedQuery:
     negative: tuple[str, ...]
 
     def texts(self) -> tuple[str, ...]:
-        """The wordings, then the candidates, positive ones first."""
+        """The wordings, then the positive candidates, then the negative candidates."""
         return (*self.wordings, *self.positive, *self.negative)
 
     def cosines(self, encoded: "Encoded") -> npt.NDArray[np.float64]:
-        """Each candidate's cosine with its nearest wording, positive ones first."""
+        """Each candidate's cosine with its nearest wording; positive candidates come first."""
         candidates = encoded.of((*self.positive, *self.negative))
         nearest = (encoded.of(self.wordings) @ candidates.T).max(axis=0)
         return np.asarray(nearest, dtype=np.float64)

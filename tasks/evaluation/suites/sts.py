@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tercet.tasks.evaluation.encoding import Encoded
 
 # The files of each year that SentEval scores: without STS13's SMT, which came without sentences,
-# and STS12's gs.ALL, which repeats the others.
+# and STS12's gs.ALL, which repeats its other files.
 _YEARS: dict[str, tuple[str, ...]] = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
     "STS13": ("FNWN", "headlines", "OnWN"),

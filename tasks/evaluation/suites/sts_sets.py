@@ -177,7 +177,7 @@ def _is_split(name: str) -> bool:
 
 
 def _by_content(header: Sequence[str], sample: Sequence[tables.Row]) -> dict[str, str] | None:
-    """The only two columns of texts and the only one of numbers; None if there are others."""
+    """The two columns of texts and the column of numbers; None if the table has more of either."""
     texts, spaced, numbers = [], [], []
     for name in header:
         if _is_split(name):
@@ -194,7 +194,7 @@ def _by_content(header: Sequence[str], sample: Sequence[tables.Row]) -> dict[str
                 spaced.append(name)
     if len(numbers) > 1:
         numbers = [name for name in numbers if name.strip().lower() not in _NUMBERS]
-    # Other columns of texts, such as genres and files, have no spaces in their cells.
+    # Columns of genres, files and the like have no spaces in their cells.
     pair = texts if len(texts) == 2 else spaced
     if len(pair) != 2 or len(numbers) != 1:
         return None

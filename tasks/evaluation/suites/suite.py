@@ -48,9 +48,10 @@ def task_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> tuple[str, ...]:
-    """The same, with `reranking`, `pairs` and `all` replaced by the tasks in the directory.
+    """The names from `task_names`, with `reranking`, `pairs` and `all` replaced by the directory's
+    tasks.
 
-    Raises: BadInput for a group without any.
+    Raises: BadInput for a group without a task.
     """
     names = task_names(names)
     if all(name.startswith(MTEB) for name in names):

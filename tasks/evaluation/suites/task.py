@@ -98,7 +98,7 @@ class Task(ABC):
         """All texts, repetitions included."""
 
     def sided_texts(self) -> list[Sided]:
-        """The same, each with the side of a search that it is encoded on."""
+        """All texts, each with the side of a search (query or document) that it is encoded on."""
         return [(text, None) for text in self.texts()]
 
     def digest(self) -> str:
@@ -113,7 +113,7 @@ class Task(ABC):
         """
 
     def left_out(self) -> list[LeftOut]:
-        """Rejects: the rows of its files that were left out."""
+        """Rows of the task's files that were left out, for `rejects`."""
         return []
 
     def data(self) -> Data:
@@ -130,7 +130,7 @@ def cosines(encoded: "Encoded", first: Sequence[str], second: Sequence[str]) -> 
 def distinct_cosines(
     encoded: "Encoded", first: Sequence[str], second: Sequence[str], what: str
 ) -> Floats:
-    """The same. what: the figure to compute. Raises BadInput if all cosines are the same."""
+    """`cosines`, for the figure `what`. Raises BadInput if all cosines are the same."""
     values = cosines(encoded, first, second)
     if len(values) > 1:
         check_spread(float(np.ptp(values)), what, f"{len(values)} pairs")
@@ -151,12 +151,13 @@ def check_spread(spread: float, what: str, of: str) -> None:
 class Kind:
     """A kind of tasks in a suite's directory.
 
-    tasks: those of the literature, in its order; if all are measured, their average is a figure.
+    tasks: the tasks of the literature, in its order; if all are measured, their average is a
+    figure.
     read: reads a task by its name, from the suite's root, in one of `splits`; None if the task
         lacks this split.
     paths: the files of a task in some splits, inside the suite. Without it, each file in the folder
-        with the kind's name is a task, if its name ends in one of `suffixes`; tasks that are not of
-        the literature are called `KIND:NAME`.
+        with the kind's name is a task, if its name ends in one of `suffixes`; such tasks, unless
+        they are in `tasks`, are called `KIND:NAME`.
     """
 
     name: str

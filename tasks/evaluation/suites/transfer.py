@@ -47,7 +47,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "MRPC": ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt"),
 }
 _TWO_CLASSES = ("0", "1")
-# In the order of SentEval's numbers, by which questions of equal length are sorted.
+# Classes in the order of SentEval's numbers, by which questions of equal length are sorted.
 _TREC_CLASSES = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 _LATIN = "latin-1"
 # SentEval's replacement for a line without words, which CR and MPQA have.
@@ -57,20 +57,21 @@ TRANSFER_TASKS = tuple(_FILES)
 # SentEval also reports the F1 of this task.
 _WITH_F1 = "MRPC"
 
-# Fewest examples of a class, so that each of ten folds has one, and so do ten folds of nine folds.
+# The fewest examples of a class. Each of ten folds then has one; so has each of ten inner folds,
+# into which nine of the folds are divided again.
 _LEAST = 12
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled texts of one part of a task; of pairs, `second` holds the other text."""
+    """Labelled texts of one part of a task; for pairs, `second` holds the second texts."""
 
     first: tuple[str, ...]
     labels: npt.NDArray[np.int64]
     second: tuple[str, ...] = ()
 
     def texts(self) -> list[str]:
-        """All first texts, then all second ones."""
+        """All first texts, then all second texts."""
         return [*self.first, *self.second]
 
     def order(self) -> npt.NDArray[np.int64]:
@@ -103,7 +104,7 @@ class LabelledTask(Task):
         return self.test or self.train
 
     def parts(self) -> list[Examples]:
-        """Those of train, dev and test that exist."""
+        """Train, dev and test, without those that the task lacks."""
         return [part for part in (self.train, self.dev, self.test) if part is not None]
 
     def texts(self) -> list[str]:
@@ -182,13 +183,13 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
 
 
 def _read_sst(path: Path) -> Examples:
-    """A sentence and 0 or 1, with a tab between."""
+    """Reads lines of a sentence and 0 or 1, with a tab between."""
     rows = [(number, label, text) for number, (text, label, *_) in table_rows(path, 2)]
     return _examples(path, rows, _TWO_CLASSES)
 
 
 def _read_trec(path: Path) -> Examples:
-    """`LABEL:fine question`; the fine label is left out."""
+    """Reads lines `LABEL:fine question`; the fine label is left out."""
     rows = []
     for number, line in enumerate(lines(path, _LATIN), start=1):
         label, colon, rest = line.strip().partition(":")

@@ -126,6 +126,13 @@ def test_a_key_without_effect_goes_and_the_rest_stays(changes: dict[str, Any], p
     assert resolve(Recipe.model_validate(as_written(resolved.written))).notes == []
 
 
+@pytest.mark.parametrize(("warmup_steps", "noted"), [(99, False), (100, True)])
+def test_a_warm_up_as_long_as_its_phase_is_noted(warmup_steps: int, noted: bool) -> None:
+    phase = {**BASE["train"]["phases"][0], "max_steps": 100, "warmup_steps": warmup_steps}
+    of = {**content({}), "train": {"phases": [phase]}}
+    assert ("train.phases.0.warmup_steps" in notes(of)) == noted
+
+
 def test_a_key_that_goes_takes_those_along_that_need_it() -> None:
     select = {"rank_max": 3, "rank": "bm25"}
     assert notes(content({}, **select)) == ["select.rank_max", "select.rank"]
@@ -221,6 +228,19 @@ def test_faults_of_all_kinds_are_told_together(
         prepare(RunArguments(str(path), str(tmp_path / "store")))
     found = re.findall(r"r.yaml:\d+: (?:unknown key ')?([\w.]+)", str(error.value))
     assert [place.rstrip(".") for place in found] == places, str(error.value)
+
+
+def test_a_corpus_without_a_source_hides_no_fault_in_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(
+        "name: n\nbackbone: a/b\ncorpora:\n- {name: f, source: pydocs}\n- {name: g, sourc: a.txt}\n"
+        "train:\n  phases:\n  - {name: x, rows: {from: anchors, corpora: [g]}}\n"
+        "  - {name: y, rows: nowhere}\n"
+    )
+    with fails("missing_key", "source", "sourc", "nowhere") as error:
+        recipe_file.load(str(path))
+    lines = [int(line.split(":")[1]) for line in str(error.value).splitlines()]
+    assert lines == [5, 5, 9]
 
 
 def test_the_schema_says_what_a_key_needs_and_knows_no_key_of_the_compiler() -> None:

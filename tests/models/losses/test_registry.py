@@ -19,8 +19,9 @@ from sentence_transformers import (
 )
 from training_run import part, table, train
 
+from tercet.models.config import Config
 from tercet.models.encoders.encoder import load_encoder
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.models.training.train_encoder import save_encoder
 
@@ -92,7 +93,7 @@ def test_a_head_needs_a_loss_without_a_teacher() -> None:
     assert loss_named("gaussian_decay").params(head=True, sigma_cosine=0)
 
 
-class Toy(Params):
+class Toy(Config):
     target: float = Field(default=1.0, description="The cosine that pairs are drawn to.")
 
 

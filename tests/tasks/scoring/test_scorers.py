@@ -56,7 +56,7 @@ def embeddings(folder: Path, vectors: dict[str, Any]) -> dict[str, Any]:
 
 def cosines(folder: Path, vectors: dict[str, Any], given: list[tuple[str, str]]) -> Scored:
     inputs = embeddings(folder, vectors)
-    return scored(evaluator.STAGE, evaluator.EvaluatorConfig(), folder, given, inputs=inputs)
+    return scored(evaluator.STAGE, evaluator.STAGE.config(), folder, given, inputs=inputs)
 
 
 def test_cosines_by_hand(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ def emitted(
     tables: dict[str, pa.Table] = {}
     inputs = {"labelled": labelled(folder, given)}
     work = Work(None, 5, inputs, {}, {}, Resources(), folder, tables.__setitem__, stage="fit_pair")
-    judged = read_judged(work, corpora, JudgedConfig(validation=0.3, test=0.3), "fit_pair: judge")
+    judged = read_judged(
+        work, JudgedConfig(corpora=corpora, validation=0.3, test=0.3), "fit_pair: judge"
+    )
     generator = np.random.default_rng(1)
 
     def noisy(part: pa.Table, by: float) -> Any:

@@ -95,7 +95,7 @@ def test_pairs_held_out_for_the_figures_move_no_weight(t5: Path, tmp_path: Path)
     inputs = stored(tmp_path, labelled=rows)
     work = Work(None, 3, inputs, {}, {}, Resources(), tmp_path, lambda *_: None)
     own = GensePairs(corpora=("nli",), validation=0.25, test=0.25)
-    parts = read_judged(work, own.corpora, own, "fit_generator: writer")
+    parts = read_judged(work, own, "fit_generator: writer")
 
     def weights(name: str, **settings: Any) -> bytes:
         """Where pairs of this part are false if they were true."""

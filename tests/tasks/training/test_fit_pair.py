@@ -91,7 +91,8 @@ def test_pairs_held_out_for_the_figures_move_no_weight(tmp_path: Path) -> None:
     given = rows(400)
     inputs = {"labelled": labelled(tmp_path, given)}
     work = Work(None, 3, inputs, {}, {}, Resources(), tmp_path, lambda *_: None, "fit_pair")
-    parts = read_judged(work, ("nli",), JudgedConfig(validation=0.25, test=0.25), "fit_pair: judge")
+    config = JudgedConfig(corpora=("nli",), validation=0.25, test=0.25)
+    parts = read_judged(work, config, "fit_pair: judge")
 
     def swapped(name: str) -> tuple[npt.NDArray[np.float64], float]:
         """Weights, and the judge's AUC, where pairs of this part are false if they were true."""

@@ -27,7 +27,7 @@ def read(
     slots = {"labelled": labelled(folder, given), **(inputs or {})}
     work = Work(None, 5, slots, {}, {}, Resources(), folder, emit, "fit_pair")
     corpora = [name for name in ("nli", "more") if name not in numbers.get("dev", ())]
-    return read_judged(work, corpora, JudgedConfig(**numbers), "fit_pair: judge"), emitted
+    return read_judged(work, JudgedConfig(corpora=corpora, **numbers), "fit_pair: judge"), emitted
 
 
 def pairs(judged: Judged) -> set[tuple[str, str, bool]]:

@@ -1,9 +1,10 @@
 """Loss `margin`: the triplet loss with the next row's positive as the negative."""
 
-from tercet.models.losses.loss import Loss, Params
+from tercet.models.config import Config
+from tercet.models.losses.loss import Loss
 
 
-class Margin(Params):
+class Margin(Config):
     """By how much the own positive is to be nearer."""
 
     margin: float = 0.3
