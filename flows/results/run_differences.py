@@ -168,7 +168,7 @@ def compare_rows(
                 local = read_parquet_sql(
                     [*map(str, store.each(store.local, paths))], union_by_name="true"
                 )
-                query = f"SELECT *, {quoted(step.step)} AS {_MADE_BY} FROM {local}"
+                query = f"SELECT *, {quoted(step.step)} AS {_MADE_BY} FROM {rows}"
                 side.setdefault(table, []).append(query)
     reached = [
         {table for entry in run["steps"] for table in entry.get("tables", ())} for run in (a, b)
