@@ -24,15 +24,15 @@ def quoted_name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def read_parquet_sql(files: Sequence[str], by_name: bool = False) -> str:
-    """A `read_parquet` call over these files, in order.
-
-    by_name: the files may have different schemas. Folder names such as ``a=b`` never become
+def read_parquet_sql(files: Sequence[str], **options: str) -> str:
+    """A `read_parquet` call over these files, in order. Folder names such as ``a=b`` never become
     columns.
+
+    options: further arguments, in SQL.
     """
     listed = ", ".join(quoted(file) for file in files)
-    united = ", union_by_name = true" if by_name else ""
-    return f"read_parquet([{listed}], hive_partitioning = false{united})"
+    further = "".join(f", {name} = {value}" for name, value in options.items())
+    return f"read_parquet([{listed}], hive_partitioning = false{further})"
 
 
 @dataclass(frozen=True)
