@@ -510,3 +510,18 @@ def test_what_few_documents_share_is_no_set_phrase(tmp_path: Path) -> None:
         assert (len(gather.set_phrases(held, owner, documents, share)) == 1) is wanted
     # Often in one document is not in many.
     assert not len(gather.set_phrases(held, np.zeros(10_000, np.int32), 1000, 0.01))
+
+
+def test_its_progress_grows_to_the_number_of_all_sentences(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(generated(120)))
+    corpora = [{"name": "a", "source": f"{tmp_path}/a.txt", "prose": False}]
+    config = IngestConfig.model_validate({"corpora": corpora})
+    reports: list[tuple[int, int | None]] = []
+    resources = Resources(
+        part_rows=50, progress=lambda done, total, unit: reports.append((done, total))
+    )
+    emitted(ingest.STAGE, config, {}, tmp_path / "scratch", None, 0, resources)
+    done, totals = zip(*(report for report in reports if report[1] is not None), strict=True)
+    assert len(done) > 1
+    assert list(done) == sorted({*done})
+    assert {*totals} == {done[-1]}

@@ -56,6 +56,12 @@ def test_what_an_encoding_lacks_is_a_fault(tmp_path: Path, monkeypatch: pytest.M
     assert [line.fault for line in streams.lines(path, 1000)] == ["", "", "not_utf8", ""]
 
 
+def test_a_line_of_exactly_the_limit_is_not_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"Nine now.\nTen by now.\n")
+    assert [line.fault for line in streams.lines(path, 9)] == ["", "line_too_long"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "iso8859-5", "cp1254", "big5"])
 def test_a_page_or_a_table_is_read_in_its_encoding(encoding: str, tmp_path: Path) -> None:
     text = {
