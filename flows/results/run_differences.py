@@ -165,7 +165,7 @@ def compare_rows(
         one, other = (_records(store, step.step, version) for version in (step.a, step.b))
         for side, files in zip(sides, _not_shared(one, other), strict=True):
             for table, paths in files.items():
-                local = read_parquet_sql(
+                rows = read_parquet_sql(
                     [*map(str, store.each(store.local, paths))], union_by_name="true"
                 )
                 query = f"SELECT *, {quoted(step.step)} AS {_MADE_BY} FROM {rows}"
