@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,21 @@ def answer(
     """
     format_ = _format(format_, output)
     opened = open_store(store, create=False)
-    if not opened.list("runs"):
-        raise BadInput(
-            "not_reached",
-            f"The store {opened.location} has no runs yet, so there is nothing to query: "
-            "start one with `tercet run quickstart`.",
-        )
     try:
-        if query is not None:
-            _run(opened, run_ref, query, format_, output)
-        elif sys.stdin.isatty():
-            _prompt(opened, run_ref, format_, output)
-        else:
-            _from_pipe(opened, run_ref, format_, output)
+        # At a prompt each query lists the store anew.
+        with nullcontext() if query is None else opened.as_listed():
+            if not opened.list("runs"):
+                raise BadInput(
+                    "not_reached",
+                    f"The store {opened.location} has no runs yet, so there is nothing to query: "
+                    "start one with `tercet run quickstart`.",
+                )
+            if query is not None:
+                _run(opened, run_ref, query, format_, output)
+            elif sys.stdin.isatty():
+                _prompt(opened, run_ref, format_, output)
+            else:
+                _from_pipe(opened, run_ref, format_, output)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader closed the pipe (`| head`): Python must not complain about it at exit.

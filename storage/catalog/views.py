@@ -144,8 +144,8 @@ def connect(
             always has all of these columns: NULL where files of other versions lack them. A
             schema's metadata names columns that the view computes: name to SQL expression.
         memory_limit: In DuckDB's format.
-        wanted: Chooses the tables of steps, and `TABLE_at`, to create; a table of thousands of
-            files takes a moment.
+        wanted: Chooses the tables of steps, `TABLE_at`, and `responses` and `usage` together, to
+            create; a table of thousands of files takes a moment.
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
@@ -167,7 +167,8 @@ def connect(
         connection.execute("SET enable_progress_bar = false")
     place = _reader(connection, snapshot)
     _fill(connection, "memory", snapshot, place, chosen, known_schemas or {}, wanted)
-    _show_pool(connection, store)
+    if any(map(wanted, _POOL_VIEWS)):
+        _show_pool(connection, store)
     # One folder a connection: two would write into each other's files.
     spill = store.work / "scratch" / f"sql-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     connection.execute(f"SET temp_directory = {quoted(str(spill))}")
