@@ -363,7 +363,8 @@ def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
 def _slices(path: Path, cuts: Iterable[int]) -> Iterator[pa.Table]:
     """Streams the file's rows between neighbouring cuts."""
     ends = list(cuts)
-    with pq.ParquetFile(path) as file:
+    # A reader that reads ahead holds the whole file.
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         held = file.schema_arrow.empty_table()
         batches = file.iter_batches(gather.BATCH_ITEMS, use_threads=False)
         for start, end in pairwise(ends):

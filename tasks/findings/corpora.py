@@ -193,12 +193,20 @@ def _kept_sample(look: Look) -> Iterator[Row]:
 
 
 def _no_mention(look: Look) -> str:
-    """SQL for read sentences without a mention; a language model reads only some sentences."""
+    """SQL for read sentences without a mention; a language model reads only some sentences.
+
+    The mentions of a sentence are adjacent, so that no set of ids is held; the example is one of
+    the first sentences.
+    """
     of_generations = "SEMI JOIN generations USING (sentence_id)" * (
         "generations" in look.work.inputs
     )
-    hit = "sentence_id NOT IN (SELECT sentence_id FROM mentions)"
-    return counted(hit, f"FROM sentences {of_generations}")
+    read = f"FROM sentences {of_generations}"
+    return f"""SELECT NULL AS key, total - named AS count, total, example
+        FROM (SELECT count(*) AS total {read}), (SELECT min(text) AS example
+            FROM ({read} LIMIT {LOOKED_AT}) ANTI JOIN mentions USING (sentence_id)),
+            (SELECT count(*) FILTER (sentence_id IS DISTINCT FROM before) AS named
+            FROM (SELECT sentence_id, lag(sentence_id) OVER () AS before FROM mentions))"""
 
 
 _NO_MENTION = Finding(

@@ -88,8 +88,8 @@ SELECT node_id AS source, type_id AS target, 'hard' AS kind, count(*) AS count
 FROM {mentions} JOIN types USING (type) WHERE kind = 'entity' GROUP BY ALL
 UNION ALL
 SELECT e.node_id, q.node_id, 'hard', count(*)
-FROM {mentions} q JOIN {mentions} e ON q.of_mention_id = e.mention_id
-WHERE q.kind = 'quantity' AND e.kind = 'entity' GROUP BY ALL
+FROM counting q JOIN {mentions} e ON q.of_mention_id = e.mention_id
+WHERE e.kind = 'entity' GROUP BY ALL
 ORDER BY source, target
 """
 
@@ -143,11 +143,17 @@ def run(work: Work) -> None:
         db.execute("CREATE TABLE types AS FROM given").fetchall()
         for table in _tables(db, _NODES.format(mentions=mentions)):
             work.emit("kg_nodes", _with_singulars(table).cast(KG_NODES))
+        # A small table of its own, which the join then holds instead of all mentions.
+        db.execute(
+            f"""CREATE TABLE counting AS SELECT node_id, of_mention_id FROM {mentions}
+            WHERE kind = 'quantity' AND of_mention_id IS NOT NULL"""
+        ).fetchall()
         for table in _tables(db, _HARD.format(mentions=mentions)):
             work.emit("kg_edges", table.cast(KG_EDGES))
         bits = max(0, (rows.count("mentions") // ROWS_AT_ONCE).bit_length())
+        # Rows that are repeated here, which `_SOFT` counts once, are few: no set of all is held.
         db.execute(
-            f"""CREATE TABLE said AS SELECT DISTINCT sentence_id, node_id, type_id,
+            f"""CREATE TABLE said AS SELECT sentence_id, node_id, type_id,
                 (node_id::UHUGEINT >> {64 - bits})::USMALLINT AS bucket
             FROM {mentions} JOIN types USING (type) WHERE kind = 'entity'"""
         ).fetchall()

@@ -184,7 +184,8 @@ def _whole(path: Path) -> Iterator[None]:
 
 def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
     with _whole(path):
-        return pq.ParquetFile(source)
+        # A reader that reads ahead holds the whole file.
+        return pq.ParquetFile(source, pre_buffer=False)
 
 
 def parquet_rows(path: Path) -> int:
