@@ -352,24 +352,22 @@ def _have(entries: Sequence[Entry], table: str) -> bool:
     return any(table in entry.totals for entry in entries)
 
 
-def _union(
-    place: Place, entries: Sequence[Entry], table: str, known: pa.Schema | None = None
-) -> str:
+def _union(place: Place, entries: Sequence[Entry], table: str, known: pa.Schema | None) -> str:
     """The table over these artifacts: one scan per schema, united by column name.
 
-    known: the table's schema, if DuckDB is told that the ids of its first column are distinct. It
-        reads no statistics of many files, takes the rows with one id for a fifth of the table, and
-        joins whole tables.
+    known: the schema, if DuckDB may estimate by it: each id of the first column has one row.
+        It reads no statistics of many files, would take the rows with one id for a fifth of the
+        table, and would join whole tables.
     """
-    key = known.names[0] if known is not None and known.names[0].endswith("_id") else None
-    rows = sum(entry.totals[table]["rows"] for entry in entries if table in entry.totals)
+    statistics: dict[str, dict[str, str]] = {}
+    if known is not None and known.names[0].endswith("_id"):
+        rows = sum(entry.totals[table]["rows"] for entry in entries if table in entry.totals)
+        distinct = f"{{{known.names[0]}: {{distinct_count: {rows}}}}}"
+        statistics[schema_path(known)] = {"column_statistics": distinct}
     selects = []
     for schema, files in files_by_schema(entries, table).items():
-        options = {}
-        if known is not None and key is not None and schema == schema_path(known):
-            options["column_statistics"] = f"{{{key}: {{distinct_count: {rows}}}}}"
         read = [place(path) for path in files or [schema]]
-        selects.append(f"SELECT * FROM {read_parquet_sql(read, **options)}")
+        selects.append(f"SELECT * FROM {read_parquet_sql(read, **statistics.get(schema, {}))}")
     return " UNION ALL BY NAME ".join(selects)
 
 

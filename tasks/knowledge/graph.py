@@ -95,10 +95,11 @@ ORDER BY source, target
 
 # One bucket of sources at a time; `count` is the number of sentences that make the edge.
 _SOFT = """
-WITH here AS (SELECT DISTINCT sentence_id, node_id FROM said WHERE bucket = ?),
+WITH here AS (SELECT DISTINCT sentence_id, node_id FROM occurrences WHERE bucket = ?),
 pairs AS (
-    SELECT here.sentence_id, here.node_id AS source, said.node_id AS other, said.type_id
-    FROM here JOIN said ON here.sentence_id = said.sentence_id AND here.node_id <> said.node_id
+    SELECT here.sentence_id, here.node_id AS source, there.node_id AS other, there.type_id
+    FROM here JOIN occurrences there
+        ON here.sentence_id = there.sentence_id AND here.node_id <> there.node_id
 ), ends AS (
     SELECT DISTINCT sentence_id, source, other AS target FROM pairs
     UNION ALL
@@ -153,7 +154,7 @@ def run(work: Work) -> None:
         bits = max(0, (rows.count("mentions") // ROWS_AT_ONCE).bit_length())
         # Rows that are repeated here, which `_SOFT` counts once, are few: no set of all is held.
         db.execute(
-            f"""CREATE TABLE said AS SELECT sentence_id, node_id, type_id,
+            f"""CREATE TABLE occurrences AS SELECT sentence_id, node_id, type_id,
                 (node_id::UHUGEINT >> {64 - bits})::USMALLINT AS bucket
             FROM {mentions} JOIN types USING (type) WHERE kind = 'entity'"""
         ).fetchall()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -482,3 +483,22 @@ def test_the_attacks_would_write(filled: Store) -> None:
     connect(filled).execute(f"WITH x AS ({COPY.format(to=target)}) SELECT 1").fetchall()
     assert target.read_text() != '{"format": 1}'
     assert "format" not in target.read_text()
+
+
+def test_an_id_is_expected_to_have_one_row(store: Store) -> None:
+    schema: Schema = [("row_id", pa.uint64()), ("x", pa.int64())]
+    made = [
+        make(store, f"step.{at}", "5a00", {"rows": (schema, {"row_id": ids, "x": ids})})
+        for at, ids in (("a", [*range(500)]), ("b", [*range(500, 1000)]))
+    ]
+    run(store, *made)
+    connection = connect(store, known_schemas={"rows": pa.schema(schema)})
+    query = "EXPLAIN (FORMAT json) SELECT * FROM rows WHERE row_id = 7"
+    ((_, plan),) = connection.execute(query).fetchall()
+    estimates = re.findall(r'"Estimated Cardinality": "(\d+)"', plan)
+    assert estimates
+    assert int(estimates[0]) < 10, plan
+    assert ask(connection, "SELECT x FROM rows WHERE row_id IN (7, 700) ORDER BY ALL") == [
+        (7,),
+        (700,),
+    ]

@@ -15,6 +15,7 @@ import pytest
 from commands_store import SENTENCES, make_artifact, make_run, small_store, tercet
 from failures import fails
 from faulty_server import until
+from s3_server import Proxy
 
 from tercet.errors import ErrorKind
 from tercet.flows.commands.sql import answer
@@ -39,6 +40,22 @@ def test_table_tells_rows_and_their_number(store: str, capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + 200 + 1
     assert "70,000" in lines[-1]
+
+
+def test_a_bucket_is_asked_few_times_and_a_named_pool_is_read(
+    bucket: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = "s3://bucket/few"
+    small_store(tmp_path / "store")
+    assert tercet("copy", str(tmp_path / "store"), location).returncode == 0
+    answer("SELECT 1", "csv", None, location, None)
+    bucket.counted()
+    answer("SELECT 1", "csv", None, location, None)
+    requests = bucket.counted()
+    assert len(requests) <= 7, requests
+    capsys.readouterr()
+    answer("SELECT count(*) AS n FROM usage", "csv", None, location, None)
+    assert capsys.readouterr().out == "n\n0\n"
 
 
 def test_csv_quotes_only_what_needs_it(store: str, tmp_path: Path) -> None:
